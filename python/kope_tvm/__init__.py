@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Auto-tuning that learns, for Apache TVM: the public names, imported when they are used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from kope_tvm.versions import check_versions
+
+check_versions()
+
+_PUBLIC = {
+    "KopeStrategy": "kope_tvm.strategy",
+    "KopeBuilder": "kope_tvm.measure.builder_runner",
+    "KopeRunner": "kope_tvm.measure.builder_runner",
+    "tune": "kope_tvm.tuning",
+    "compile": "kope_tvm.compilation",
+    "load_target": "kope_tvm.machine",
+    "TargetSpec": "kope_tvm.target",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'kope_tvm' has no attribute {name!r}; it has {__all__}")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled model: run it, time it, profile it, save it as one `.so` and load it again.
+
+What the file needs to be used (edges, target, coverage) is written behind the shared object
+itself, where loaders do not look, so that it travels with the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from kope_tvm.errors import KopeError, StorageError, UsageError
+from kope_tvm.tensor_spec import TensorSpec
+
+_MARK = b"\nkope-tvm artifact 1\n"
+_LENGTH_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which functions a database scheduled, and which run as TVM compiles them by default."""
+
+    hit: tuple[str, ...] = ()
+    fallback: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    """Of the fallbacks, those with a record that does not replay: `name: reason`."""
+
+    def __str__(self) -> str:
+        total = len(self.hit) + len(self.fallback)
+        return f"{len(self.hit)} of {total} functions tuned, {len(self.fallback)} fell back"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a compiled model knows of itself."""
+
+    name: str
+    is_relax: bool
+    entry: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    output_positions: tuple[int, ...]
+    """Where a PrimFunc takes its outputs; Relax returns them."""
+    target_name: str
+    tvm_target: Mapping[str, object]
+    coverage: Coverage
+
+    @property
+    def num_cores(self) -> int:
+        return int(str(self.tvm_target.get("num-cores", 1)))
+
+    def as_json(self) -> str:
+        """Return everything, for `from_json`."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Manifest:
+        """Read what `as_json` wrote."""
+        fields = json.loads(text)
+        for edge in ("inputs", "outputs"):
+            fields[edge] = tuple(
+                TensorSpec(each["name"], tuple(each["shape"]), each["dtype"])
+                for each in fields[edge]
+            )
+        fields["output_positions"] = tuple(fields["output_positions"])
+        coverage = {key: tuple(names) for key, names in fields["coverage"].items()}
+        return Manifest(**{**fields, "coverage": Coverage(**coverage)})
+
+
+@dataclass(frozen=True)
+class OpTime:
+    """Time inside one function of a model, over one call of the model."""
+
+    name: str
+    secs: float
+    calls: int
+
+
+class Artifact:
+    """A compiled model, on this machine's CPU."""
+
+    def __init__(self, executable: Any, manifest: Manifest, path: Path | None = None) -> None:
+        """`executable` is what `tvm.compile` returns or, for a loaded file, its module."""
+        self.manifest = manifest
+        self.path = path
+        self._executable = executable
+        self._device = tvm.cpu()
+        self._loaded: Any = None
+
+    @property
+    def coverage(self) -> Coverage:
+        return self.manifest.coverage
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return self.manifest.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return self.manifest.outputs
+
+    @property
+    def target(self) -> Mapping[str, object]:
+        return self.manifest.tvm_target
+
+    def run(
+        self, inputs: Mapping[str, np.ndarray] | None = None, **named: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        """Compute the outputs; inputs by name, in a mapping where the name is no identifier."""
+        args, outs = self._arguments({**(inputs or {}), **named})
+        result = self._entry()(*args)
+        return tuple(_to_numpy(each) for each in _flatten(result if outs is None else outs))
+
+    def time(
+        self, inputs: Mapping[str, np.ndarray], *, number: int = 10, repeat: int = 5
+    ) -> tuple[float, ...]:
+        """Seconds of one call, a value a repeat, after one call to warm up."""
+        args, _ = self._arguments(inputs)
+        evaluator = self._module().time_evaluator(
+            self.manifest.entry, self._device, number=number, repeat=repeat
+        )
+        return tuple(float(secs) for secs in evaluator(*args).results)
+
+    def profile(self, inputs: Mapping[str, np.ndarray]) -> tuple[OpTime, ...]:
+        """Time of each function in one call, the longest first."""
+        args, _ = self._arguments(inputs)
+        self._entry()(*args)
+        if self.manifest.is_relax:
+            # An instrument cannot be taken off again: it gets a machine of its own.
+            instrumented = relax.VirtualMachine(self._executable, self._device)
+            return _profile_vm(instrumented, self.manifest.entry, args)
+        begin = perf_counter()
+        self._entry()(*args)
+        return (OpTime(self.manifest.entry, perf_counter() - begin, 1),)
+
+    def save(self, path: str | Path) -> Path:
+        """Write one shared object; a failure leaves whatever was at `path` before."""
+        path = Path(path)
+        text = self.manifest.as_json().encode()
+        try:
+            with TemporaryDirectory(dir=path.parent) as folder:
+                built = Path(folder) / "built.so"
+                self._export(built)
+                with built.open("ab") as file:
+                    file.write(_MARK + text + len(text).to_bytes(_LENGTH_BYTES, "big"))
+                os.replace(built, path)
+        except FileNotFoundError as error:
+            raise UsageError(f"{path}: no folder {str(path.parent)!r} to write to") from error
+        except PermissionError as error:
+            raise UsageError(f"{path}: no permission to write there") from error
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be written: {error}") from error
+        self.path = path
+        return path
+
+    @staticmethod
+    def load(path: str | Path) -> Artifact:
+        """Load what `save` wrote."""
+        path = Path(path)
+        manifest = _read_manifest(path)
+        try:
+            module = tvm.runtime.load_module(str(path.resolve()))
+        except (RuntimeError, ValueError, tvm.error.InternalError) as error:
+            raise UsageError(f"{path}: cannot be loaded on this machine: {error}") from error
+        return Artifact(module, manifest, path)
+
+    def _export(self, path: Path) -> None:
+        exporter = getattr(self._executable, "export_library", None)
+        if self.path is not None or exporter is None:
+            raise UsageError(f"{self.path}: already a file; copy it instead of saving it again")
+        triple = str(self.target.get("mtriple", ""))
+        try:
+            exporter(str(path), fcompile=_linker(triple))
+        except RuntimeError as error:
+            raise KopeError(
+                f"{path.name}: linking failed; it needs a C++ compiler for "
+                f"{triple or 'this machine'} (Debian: apt install {_package(triple)}): {error}"
+            ) from error
+
+    def _module(self) -> Any:
+        """What has the functions, loaded on first use, with the thread pool set up."""
+        if self._loaded is None:
+            use_threads(self.manifest.num_cores)
+            if self.manifest.is_relax:
+                self._loaded = relax.VirtualMachine(self._executable, self._device)
+            else:
+                jit = getattr(self._executable, "jit", None)
+                self._loaded = jit() if jit else self._executable
+        return self._loaded
+
+    def _entry(self) -> Callable[..., Any]:
+        function: Callable[..., Any] = self._module()[self.manifest.entry]
+        return function
+
+    def _arguments(self, inputs: Mapping[str, np.ndarray]) -> tuple[list[Any], list[Any] | None]:
+        """All arguments in order and, for a PrimFunc, the outputs among them."""
+        given = [_checked(spec, inputs) for spec in self.inputs]
+        unknown = set(inputs) - {spec.name for spec in self.inputs}
+        if unknown:
+            known = "; ".join(map(str, self.inputs))
+            raise UsageError(f"unknown input {', '.join(sorted(unknown))}; inputs: {known}")
+        args = [_to_argument(array, self._device) for array in given]
+        if self.manifest.is_relax:
+            return args, None
+        outs = [_empty(spec, self._device) for spec in self.outputs]
+        for position, out in zip(self.manifest.output_positions, outs, strict=True):
+            args.insert(position, out)
+        return args, outs
+
+
+def use_threads(num_threads: int) -> None:
+    """Give TVM's pool this many threads: left alone it takes half of an x86 machine's.
+
+    The environment sizes a pool not yet started, the call one that is.
+    """
+    os.environ["TVM_NUM_THREADS"] = str(num_threads)
+    tvm.get_global_func("runtime.config_threadpool")(1, num_threads)
+
+
+def _checked(spec: TensorSpec, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    if spec.name not in inputs:
+        raise UsageError(f"no value for input {spec}; given: {', '.join(inputs) or 'none'}")
+    array = np.asarray(inputs[spec.name])
+    fits = len(array.shape) == len(spec.shape) and all(
+        want in (-1, have) for want, have in zip(spec.shape, array.shape, strict=True)
+    )
+    if not fits or str(array.dtype) != spec.dtype:
+        raise UsageError(f"input {spec} was given {list(array.shape)} {array.dtype}")
+    return array
+
+
+def _to_argument(array: np.ndarray, device: Any) -> Any:
+    return tvm.runtime.tensor(np.ascontiguousarray(array), device)
+
+
+def _empty(spec: TensorSpec, device: Any) -> Any:
+    if -1 in spec.shape:
+        raise UsageError(f"output {spec} has a symbolic shape: kope cannot allocate it")
+    return tvm.runtime.tensor(np.zeros(spec.shape, spec.dtype), device)
+
+
+def _flatten(result: Any) -> Sequence[Any]:
+    return [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+
+
+def _to_numpy(tensor: Any) -> np.ndarray:
+    return np.asarray(tensor.numpy())
+
+
+def _profile_vm(vm: Any, entry: str, args: Sequence[Any]) -> tuple[OpTime, ...]:
+    secs: dict[str, float] = {}
+    calls: dict[str, int] = {}
+    begun: list[float] = []
+
+    def instrument(_func: Any, name: str, before_run: bool, _ret: Any, *_args: Any) -> int:
+        if before_run:
+            begun.append(perf_counter())
+        else:
+            secs[name] = secs.get(name, 0.0) + perf_counter() - begun.pop()
+            calls[name] = calls.get(name, 0) + 1
+        return 0
+
+    vm.set_instrument(instrument)
+    vm[entry](*args)
+    found = [OpTime(str(name), secs[name], calls[name]) for name in secs]
+    return tuple(sorted(found, key=lambda each: -each.secs))
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    length = int.from_bytes(content[-_LENGTH_BYTES:], "big")
+    end = len(content) - _LENGTH_BYTES
+    begin = end - length
+    if begin < len(_MARK) or content[begin - len(_MARK) : begin] != _MARK:
+        raise UsageError(f"{path}: not written by `kope compile`; expected a file that it wrote")
+    return Manifest.from_json(content[begin:end].decode())
+
+
+def _linker(triple: str) -> Any:
+    """None is TVM's choice for this machine."""
+    machine = triple.partition("-")[0]
+    if not triple or machine == os.uname().machine:
+        return None
+    from tvm.support import cc
+
+    return cc.cross_compiler(f"{machine}-linux-gnu-g++")
+
+
+def _package(triple: str) -> str:
+    machine = triple.partition("-")[0]
+    return f"g++-{machine}-linux-gnu" if machine else "g++"

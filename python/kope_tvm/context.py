@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything a proposer may see this round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kope_tvm.memory.experience import Recalled
+from kope_tvm.outcome import Measurement, Verdict
+from kope_tvm.proposal import Proposal
+from kope_tvm.task import Task
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One proposal of this run and what became of it."""
+
+    state: str
+    proposal: Proposal
+    verdict: Verdict
+    measurement: Measurement | None = None
+
+    @property
+    def secs(self) -> float:
+        return self.measurement.secs if self.measurement else float("inf")
+
+
+@dataclass(frozen=True)
+class Context:
+    """The state of a task at the start of a round."""
+
+    task: Task
+    round_no: int
+    num_wanted: int
+    """Proposals asked for."""
+    trials_left: int
+    seed: int
+    recalled: tuple[Recalled, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    """This run's and, after a resume, the work_dir's; oldest first."""
+    baseline_secs: float = 0.0
+    tried: frozenset[str] = field(default_factory=frozenset)
+    """States that need no second measurement."""
+
+    @property
+    def best(self) -> Trial | None:
+        """The incumbent: the fastest measured trial."""
+        done = [trial for trial in self.trials if trial.measurement and trial.measurement.ok]
+        return min(done, key=lambda trial: trial.secs, default=None)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX Runtime as the reference, the opponent and the shape folder; the only file to import it.
+
+Results are compared with its optimisations disabled: its default rewrites per-channel
+dequantisation into something measurably different. Times are taken with its defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
+import onnxruntime
+
+from kope_tvm.errors import ModelError
+
+_ERRORS_ONLY = 3
+
+
+class OnnxReference:
+    """One model in ONNX Runtime, on `num_threads` threads of this machine."""
+
+    def __init__(self, model: str | Path | bytes, num_threads: int, *, optimised: bool) -> None:
+        options = _options(num_threads)
+        if not optimised:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        self._session = _open(model, options)
+        self.input_names = tuple(edge.name for edge in self._session.get_inputs())
+        self.output_names = tuple(edge.name for edge in self._session.get_outputs())
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Return the outputs in the model's order."""
+        with _onnxruntime_errors():
+            return tuple(np.asarray(out) for out in self._session.run(None, dict(inputs)))
+
+    def time(
+        self, inputs: Mapping[str, np.ndarray], *, number: int = 10, repeat: int = 5
+    ) -> tuple[float, ...]:
+        """Seconds of one call, a value a repeat, after one call to warm up."""
+        feed = dict(inputs)
+        self.run(feed)
+        return tuple(self._secs(feed, number) for _ in range(repeat))
+
+    def median_secs(self, inputs: Mapping[str, np.ndarray], *, number: int = 10) -> float:
+        """Return the median of five repeats."""
+        return median(self.time(inputs, number=number))
+
+    def _secs(self, feed: Mapping[str, np.ndarray], number: int) -> float:
+        begin = perf_counter()
+        for _ in range(number):
+            self._session.run(None, feed)
+        return (perf_counter() - begin) / number
+
+
+def fold_shapes(model: bytes) -> bytes:
+    """Compute what is constant, shapes above all, and fuse what stays inside the ONNX standard."""
+    with TemporaryDirectory() as folder:
+        folded = Path(folder) / "folded.onnx"
+        options = _options(num_threads=1)
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.optimized_model_filepath = str(folded)
+        _open(model, options)
+        return folded.read_bytes()
+
+
+def version() -> str:
+    """Return ONNX Runtime's version."""
+    return str(onnxruntime.__version__)
+
+
+def _options(num_threads: int) -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _ERRORS_ONLY
+    return options
+
+
+def _open(
+    model: str | Path | bytes, options: onnxruntime.SessionOptions
+) -> onnxruntime.InferenceSession:
+    source = model if isinstance(model, bytes) else str(model)
+    providers: Sequence[str] = ["CPUExecutionProvider"]
+    with _onnxruntime_errors():
+        return onnxruntime.InferenceSession(source, options, providers=providers)
+
+
+@contextmanager
+def _onnxruntime_errors() -> Iterator[None]:
+    """Its exceptions share no base class; each says in words what is wrong with the model."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise ModelError(f"ONNX Runtime refuses the model: {error}") from error
+    except Exception as error:
+        if "onnxruntime" not in type(error).__module__:
+            raise
+        raise ModelError(f"ONNX Runtime refuses the model: {error}") from error

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bandit that shares each batch between the proposers, with a floor for `sketch`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kope_tvm.context import Context, Trial
+from kope_tvm.proposal import Proposal
+from kope_tvm.seam import Proposer
+
+SKETCH_FLOOR = 0.25
+"""Share of every batch that stock search keeps, so that kope cannot do much worse than stock."""
+
+_NEAR_BEST = 1.03
+"""A trial within this factor of the best so far counts as a success of its proposer."""
+
+
+@dataclass
+class _Record:
+    tried: int = 0
+    good: int = 0
+
+    @property
+    def worth(self) -> float:
+        """Mean of the Beta(1, 1) posterior of being near the best."""
+        return (self.good + 1) / (self.tried + 2)
+
+
+class Panel:
+    """The proposers of one task, in the order in which they are asked."""
+
+    def __init__(self, proposers: Mapping[str, Proposer]) -> None:
+        self._proposers = proposers
+        self._records = {name: _Record() for name in proposers}
+
+    def propose(self, context: Context) -> list[Proposal]:
+        """At most `context.num_wanted` proposals; what one leaves over goes to the next ones."""
+        proposals: list[Proposal] = []
+        for name, share in self._shares(context.num_wanted).items():
+            left = context.num_wanted - len(proposals) - self._floor_after(name, context.num_wanted)
+            wanted = min(left, share) if name != "sketch" else left
+            proposals += self._ask(name, context, wanted)
+        for name in self._proposers:
+            proposals += self._ask(name, context, context.num_wanted - len(proposals))
+        return proposals
+
+    def credit(self, trial: Trial, best_secs: float) -> None:
+        """Tell the proposer of a trial how it went against the best before it."""
+        record = self._records.get(trial.proposal.origin.proposer)
+        if record is not None:
+            record.tried += 1
+            record.good += trial.secs <= best_secs * _NEAR_BEST
+
+    def _ask(self, name: str, context: Context, wanted: int) -> list[Proposal]:
+        if wanted <= 0:
+            return []
+        return list(self._proposers[name].propose(replace(context, num_wanted=wanted)))[:wanted]
+
+    def _shares(self, wanted: int) -> dict[str, int]:
+        """Shares by worth, rounded up; the knowledge of the rules comes whole and first."""
+        total = sum(self._records[name].worth for name in self._proposers if name != "rules")
+        return {
+            name: wanted if name == "rules" else -int(-wanted * self._records[name].worth // total)
+            for name in self._proposers
+        }
+
+    def _floor_after(self, name: str, wanted: int) -> int:
+        floor = max(1, int(wanted * SKETCH_FLOOR)) if wanted > 1 else 0
+        return floor if name != "sketch" and "sketch" in self._proposers else 0

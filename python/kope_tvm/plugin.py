@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only file that touches TVM's namespaces; `import tvm` loads it (entry point `tvm.backends`).
+
+It adds the search strategy "kope" to MetaSchedule's factory, `tvm.tune`, and a quick `inspect.stack`
+for the length of `import tvm.s_tir.tensor_intrin`. `install` is idempotent, `uninstall` undoes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import sys
+from collections.abc import Iterator, Sequence
+from types import FrameType, ModuleType
+from typing import Any
+
+from kope_tvm.versions import check_versions
+
+_INTRIN = "tvm.s_tir.tensor_intrin"
+
+
+def autoload() -> None:
+    """Entry point: called by TVM at the end of `import tvm`; a raise becomes TVM's warning."""
+    check_versions()
+    install()
+
+
+def install() -> None:
+    """Make "kope" resolve through every door of TVM."""
+    import tvm
+    from tvm.s_tir.meta_schedule import search_strategy
+
+    _patch(search_strategy.SearchStrategy, "create", staticmethod(_create))
+    for module in (search_strategy, search_strategy.search_strategy):
+        _patch(module, "create", _create)
+    _patch(tvm, "tune", _tune)
+    if not any(isinstance(finder, _QuickIntrin) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _QuickIntrin())
+
+
+def uninstall() -> None:
+    """Put TVM's namespaces back as they were."""
+    while _undo:
+        owner, name, value = _undo.pop()
+        if value is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, value)
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _QuickIntrin)]
+
+
+_undo: list[tuple[Any, str, Any]] = []
+
+
+def _patch(owner: Any, name: str, value: Any) -> None:
+    if any(known is owner and label == name for known, label, _ in _undo):
+        return
+    _undo.append((owner, name, vars(owner).get(name)))
+    setattr(owner, name, value)
+
+
+def _create(kind: str = "evolutionary", *args: Any, **kwargs: Any) -> Any:
+    """Create a search strategy, as TVM's factory does, with "kope" among them."""
+    if kind == "kope":
+        from kope_tvm.strategy import KopeStrategy
+
+        return KopeStrategy(*args, **kwargs)
+    original = next(v for _, name, v in _undo if name == "create" and isinstance(v, staticmethod))
+    return original.__func__(kind, *args, **kwargs)
+
+
+def _tune(*args: Any, **kwargs: Any) -> Any:
+    """`kope_tvm.tune`, imported when it is called."""
+    from kope_tvm.tuning import tune
+
+    return tune(*args, **kwargs)
+
+
+class _QuickIntrin(importlib.abc.MetaPathFinder):
+    """Wraps the loader of TVM's tensor intrinsics, whose parsing reads every source file of the stack."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != _INTRIN:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.origin is not None:
+            spec.loader = _QuickLoader(fullname, spec.origin)
+        return spec
+
+
+class _QuickLoader(importlib.machinery.SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        with quick_stack():
+            super().exec_module(module)
+
+
+@contextlib.contextmanager
+def quick_stack() -> Iterator[None]:
+    """Replace `inspect.stack` by one that does not look for source lines."""
+    original = inspect.stack
+    inspect.stack = _stack
+    try:
+        yield
+    finally:
+        inspect.stack = original
+
+
+def _stack(context: int = 1) -> list[inspect.FrameInfo]:
+    frames: list[inspect.FrameInfo] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        frames.append(
+            inspect.FrameInfo(frame, code.co_filename, frame.f_lineno, code.co_name, None, None)
+        )
+        frame = frame.f_back
+    return frames

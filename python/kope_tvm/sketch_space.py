@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MetaSchedule's tuning context and evolutionary search, driven from outside."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import IRModule
+from tvm.s_tir import meta_schedule as ms
+from tvm.target import Target
+
+from kope_tvm.outcome import Measurement
+
+_POPULATION = 128
+"""Traces an evolution keeps; a quarter of TVM's default, which a budget below 1 000 trials never fills."""
+
+
+def sketch_context(mod: IRModule, target: Target, name: str, seed: int) -> Any:
+    """A TuneContext with the stock design space and a small stock evolutionary search."""
+    logger = logging.getLogger("kope_tvm.metaschedule")
+    logger.propagate = False
+    return ms.TuneContext(
+        mod=mod,
+        target=target,
+        space_generator="post-order-apply",
+        search_strategy=ms.search_strategy.EvolutionarySearch(
+            population_size=_POPULATION, init_min_unmeasured=16
+        ),
+        task_name=name,
+        rand_state=seed,
+        num_threads=1,
+        logger=logger,
+    )
+
+
+class Evolution:
+    """Stock evolutionary search over the stock design spaces, ranked by the XGBoost cost model."""
+
+    def __init__(self, context: Any, spaces: Sequence[Any], batch: int) -> None:
+        self._context = context
+        self._cost_model = ms.CostModel.create("xgb", num_tuning_cores=1, tree_method="auto")
+        self._database = ms.database.MemoryDatabase()
+        self._workload = self._database.commit_workload(context.mod)
+        context.pre_tuning(1 << 20, batch, spaces, self._database, self._cost_model)
+
+    def candidates(self) -> list[Any]:
+        """The next batch of MeasureCandidates, unmeasured; empty when the space is exhausted."""
+        found = list(self._context.generate_measure_candidates() or [])
+        if found:
+            self._context.notify_runner_results(found, [])
+        return found
+
+    def learn(self, schedules: Sequence[Any], measurements: Sequence[Measurement]) -> None:
+        """Feed measured schedules to the cost model and to the population's parents."""
+        results = [_result(measurement) for measurement in measurements]
+        candidates = [ms.MeasureCandidate(sch, self.args_info) for sch in schedules]
+        self._cost_model.update(self._context, candidates, results)
+        for sch, measurement in zip(schedules, measurements, strict=True):
+            if measurement.ok:
+                self._database.commit_tuning_record(self._record(sch, measurement))
+
+    @property
+    def args_info(self) -> list[Any]:
+        return ms.arg_info.ArgInfo.from_entry_func(self._context.mod, remove_preproc=True)
+
+    def _record(self, sch: Any, measurement: Measurement) -> Any:
+        return ms.database.TuningRecord(
+            sch.trace,
+            self._workload,
+            [float(secs) for secs in measurement.run_secs],
+            self._context.target,
+            self.args_info,
+        )
+
+
+def _result(measurement: Measurement) -> Any:
+    if measurement.ok:
+        return ms.runner.RunnerResult(list(measurement.run_secs), None)
+    return ms.runner.RunnerResult(None, measurement.error or measurement.code)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A design space as plain data: a trace, and the knobs (sampling instructions) in it.
+
+Works on the JSON of `tvm.s_tir.Trace.as_json`, which is `[instructions, decisions]`; an instruction
+is `[kind, inputs, attrs, outputs]` and a decision `[index of its instruction, value]`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+Value = int | tuple[int, ...]
+
+_POSTPROC = "EnterPostproc"
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One sampling instruction and the value it has now."""
+
+    index: int
+    """Of the instruction in the trace."""
+    kind: str
+    """`SampleCategorical`, `SamplePerfectTile`, `SampleComputeLocation`, ..."""
+    value: Value
+    """A tile's factors; for a categorical the index of the candidate; for a location the loop index."""
+    options: tuple[int | float, ...] = ()
+    """The candidates of a categorical."""
+    max_innermost: int = 0
+
+    @property
+    def shown(self) -> str:
+        """The value as a person reads it."""
+        if self.kind == "SampleCategorical" and isinstance(self.value, int):
+            return str(self.options[self.value])
+        return str(list(self.value)) if isinstance(self.value, tuple) else str(self.value)
+
+
+@dataclass(frozen=True)
+class Space:
+    """A trace whose knobs may be turned."""
+
+    name: str
+    trace: str
+
+    @cached_property
+    def _parsed(self) -> tuple[list[Any], dict[int, Any]]:
+        instructions, decisions = json.loads(self.trace)
+        return instructions, dict(decisions)
+
+    @cached_property
+    def knobs(self) -> tuple[Knob, ...]:
+        """Every decision before the postprocessing, in trace order."""
+        instructions, decisions = self._parsed
+        stop = self._num_sampled
+        return tuple(
+            _knob(index, instructions[index], decisions[index])
+            for index in sorted(decisions)
+            if index < stop
+        )
+
+    @cached_property
+    def structure(self) -> str:
+        """What stays when the knobs are turned: two spaces of one structure differ in values alone."""
+        instructions, _ = self._parsed
+        return json.dumps([(one[0], one[2]) for one in instructions[: self._num_sampled]])
+
+    @property
+    def skeleton(self) -> tuple[str, ...]:
+        """The kinds of the instructions alone: equal across shapes of one operator."""
+        instructions, _ = self._parsed
+        return tuple(one[0] for one in instructions[: self._num_sampled])
+
+    @property
+    def _num_sampled(self) -> int:
+        instructions = json.loads(self.trace)[0] if "_parsed" not in self.__dict__ else self._parsed[0]
+        kinds = [one[0] for one in instructions]
+        return kinds.index(_POSTPROC) if _POSTPROC in kinds else len(kinds)
+
+    def turned(self, values: Mapping[int, Value]) -> Space:
+        """The same space with the decisions at these instruction indices replaced, postprocessing cut."""
+        instructions, decisions = self._parsed
+        stop = self._num_sampled
+        kept = {index: value for index, value in decisions.items() if index < stop}
+        kept.update({i: list(v) if isinstance(v, tuple) else v for i, v in values.items()})
+        return Space(self.name, json.dumps([instructions[:stop], sorted(kept.items())]))
+
+
+def _knob(index: int, instruction: list[Any], decision: Any) -> Knob:
+    kind, _, attrs, _ = instruction
+    value = tuple(decision) if isinstance(decision, list) else decision
+    options = tuple(attrs[0]) if kind == "SampleCategorical" else ()
+    max_innermost = attrs[1] if kind == "SamplePerfectTile" else 0
+    return Knob(index, kind, value, options, max_innermost)
+
+
+def difference(before: Space, after: Space) -> str:
+    """What changed from one setting of a space to another, as a person reads it."""
+    old = {knob.index: knob for knob in before.knobs}
+    changes = [
+        f"#{knob.index} {old[knob.index].shown} -> {knob.shown}"
+        for knob in after.knobs
+        if knob.index in old and old[knob.index].shown != knob.shown
+    ]
+    return ", ".join(changes) or "same values"
+
+
+def neighbours(knob: Knob) -> tuple[Value, ...]:
+    """Values one step away: the next categorical, or one prime factor moved within a tile."""
+    if isinstance(knob.value, tuple):
+        return _moved_factors(knob.value, knob.max_innermost)
+    if knob.kind == "SampleCategorical":
+        near = (knob.value - 1, knob.value + 1, knob.value - 2, knob.value + 2)
+        return tuple(value for value in near if 0 <= value < len(knob.options))
+    return (knob.value - 1, knob.value + 1) if knob.value > 0 else (knob.value + 1,)
+
+
+def _moved_factors(tile: tuple[int, ...], max_innermost: int) -> tuple[Value, ...]:
+    moved: list[Value] = []
+    for source, factor in enumerate(tile):
+        for prime in _primes(factor):
+            for sink in range(len(tile)):
+                if sink == source:
+                    continue
+                trial = list(tile)
+                trial[source] //= prime
+                trial[sink] *= prime
+                if trial[-1] <= (max_innermost or trial[-1]):
+                    moved.append(tuple(trial))
+    return tuple(dict.fromkeys(moved))
+
+
+def _primes(number: int) -> tuple[int, ...]:
+    return tuple(
+        p for p in range(2, number + 1) if number % p == 0 and all(p % q for q in range(2, p))
+    ) if number <= 64 else tuple(p for p in (2, 3, 5, 7) if number % p == 0)
+
+
+def transferred(source: Space, into: Space) -> Space | None:
+    """`into` with the decisions of `source`, each mapped to the nearest legal value.
+
+    None where the two have different instructions, so that their knobs do not correspond.
+    """
+    if source.skeleton != into.skeleton or len(source.knobs) != len(into.knobs):
+        return None
+    return into.turned(
+        {
+            theirs.index: _nearest(ours, theirs)
+            for ours, theirs in zip(source.knobs, into.knobs, strict=True)
+        }
+    )
+
+
+def _nearest(wanted: Knob, legal: Knob) -> Value:
+    if isinstance(wanted.value, tuple) and isinstance(legal.value, tuple):
+        return _fitted_tile(wanted.value, legal)
+    if wanted.kind == "SampleCategorical" and isinstance(wanted.value, int):
+        target = wanted.options[wanted.value]
+        gaps = [_log_gap(option, target) for option in legal.options]
+        return gaps.index(min(gaps))
+    return wanted.value
+
+
+def _log_gap(option: float, target: float) -> float:
+    if option > 0 and target > 0:
+        return abs(math.log(option / target))
+    return abs(option - target)
+
+
+def _fitted_tile(wanted: tuple[int, ...], legal: Knob) -> Value:
+    """Innermost factor first, the divisor nearest in ratio; the outermost takes what is left."""
+    assert isinstance(legal.value, tuple)
+    rest = math.prod(legal.value)
+    fitted: list[int] = []
+    for position, factor in enumerate(reversed(wanted[1:])):
+        limit = legal.max_innermost if position == 0 and legal.max_innermost else rest
+        divisors = [d for d in range(1, min(rest, limit) + 1) if rest % d == 0]
+        best = min(divisors, key=lambda d: _log_gap(d, factor))
+        fitted.append(best)
+        rest //= best
+    return (rest, *reversed(fitted))

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search strategy "kope": the round, mapped on MetaSchedule's SearchStrategy.
+
+`generate_measure_candidates` is the first half of a round (recall to gates) and
+`notify_runner_results` the second (measurement to edge). Whoever built and ran the candidates may
+have checked nothing, so only what is legal by construction is proposed here.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from typing import Any
+
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+
+from kope_tvm import registry
+from kope_tvm.candidate import Candidate
+from kope_tvm.machine import spec_of_target
+from kope_tvm.memory.experience import Experience
+from kope_tvm.memory.memory import Memory
+from kope_tvm.outcome import Measurement
+from kope_tvm.panel import Panel
+from kope_tvm.round import Run, Tuning
+from kope_tvm.toolchain import toolchain
+from kope_tvm.workbench import Workbench, make_task
+
+_LEGAL_BY_CONSTRUCTION = ("rules", "experience", "sketch")
+
+_METASCHEDULE = "tvm.s_tir.meta_schedule"
+_LOGGERS = f"{_METASCHEDULE}.logging"
+
+_UNCHECKED = "this runner may check nothing: only what is legal by construction is proposed"
+
+
+@derived_object
+class KopeStrategy(ms.search_strategy.PySearchStrategy):
+    """MetaSchedule's search, conditioned on experience."""
+
+    def __init__(self, memory: str | None = None, seed: int | None = None) -> None:
+        """`memory` is a SQLAlchemy URL or a path; `seed` defaults to the TuneContext's."""
+        super().__init__()
+        self._memory_url = memory
+        self._seed = seed
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        self._context = context
+
+    def pre_tuning(
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: list[Any],
+        database: Any = None,
+        cost_model: Any = None,
+    ) -> None:
+        """Open the memory and seat the proposers; the design spaces are generated anew by them."""
+        self._num_left = max_trials
+        self._batch = num_trials_per_iter
+        self._memory = Memory.open(self._memory_url)
+        self._tuning = self._seated()
+        self._args_info = ms.arg_info.ArgInfo.from_entry_func(self._context.mod, remove_preproc=True)
+        for text in (self._memory.notice, _UNCHECKED):
+            self._say(text)
+
+    def post_tuning(self) -> None:
+        """Close the memory."""
+        self._memory.close()
+
+    def generate_measure_candidates(self) -> list[Any] | None:
+        """The next batch; None when the trials are used up or nothing is left to try."""
+        wanted = min(self._batch, self._num_left)
+        if wanted <= 0:
+            return None
+        self._pending = self._tuning.candidates(wanted, self._num_left)
+        self._num_left -= len(self._pending)
+        if not self._pending:
+            return None
+        return [ms.MeasureCandidate(one.sch, self._args_info) for one in self._pending]
+
+    def notify_runner_results(self, measure_candidates: list[Any], results: list[Any]) -> None:
+        """Record every result, failures included."""
+        for order, (candidate, result) in enumerate(zip(self._pending, results, strict=True)):
+            self._tuning.note(candidate, _measurement(result), order=order)
+
+    def clone(self) -> KopeStrategy:
+        """A strategy of the same options for another task."""
+        return KopeStrategy(self._memory_url, self._seed)
+
+    def _say(self, text: str) -> None:
+        if text:
+            _logger_of(str(self._context.task_name)).info("[kope] %s", text)
+
+    def _seated(self) -> Tuning:
+        context = self._context
+        seed = self._seed or max(int(context.rand_state), 1)
+        task = make_task(str(context.task_name), context.mod, spec_of_target(context.target))
+        bench = Workbench(task, seed=seed)
+        proposers = {name: registry.load("proposers", name)(bench) for name in _LEGAL_BY_CONSTRUCTION}
+        gates = [registry.load("gates", name)() for name in registry.names("gates")]
+        run = Run(uuid.uuid4().hex[:12], seed, toolchain())
+        memory = self._memory
+
+        def record(experience: Experience, candidate: Candidate | None) -> None:
+            memory.record(experience)
+
+        panel = Panel(proposers)
+        return Tuning(task, run, panel, bench.apply, gates, memory.recall, record)
+
+
+def _measurement(result: Any) -> Measurement:
+    if result.error_msg is not None or not result.run_secs:
+        return Measurement(error=str(result.error_msg or "no time")[:200], code="E_RUN")
+    return Measurement(tuple(float(secs) for secs in result.run_secs))
+
+
+def _logger_of(task_name: str) -> logging.Logger:
+    """The logger that `tune_tir` and `tune_relax` gave this task, or a TuneContext's own default.
+
+    A TuneContext does not hand its logger out: it is found by the name MetaSchedule makes for it.
+    """
+    stem = re.compile(rf"{re.escape(_LOGGERS)}\.task_\d+_{re.escape(task_name[:100])}")
+    names = [name for name in logging.root.manager.loggerDict if stem.fullmatch(name)]
+    return logging.getLogger(names[-1] if names else f"{_METASCHEDULE}.tune_context")

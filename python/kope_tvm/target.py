@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A machine to tune for: TVM's target, its facts and its limits, read from `targets/<name>.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Hardware features of one core class; 0 or "" where unknown."""
+
+    isa: str = ""
+    """`avx512`, `avx2`, `sse`, `rvv`, `neon`, `cuda`."""
+    vlen_bits: int = 0
+    vector_registers: int = 0
+    num_cores: int = 1
+    l1_bytes: int = 0
+    l2_bytes: int = 0
+    l3_bytes: int = 0
+    clock_hz: float = 0.0
+    peak_flops: float = 0.0
+    """float32, all cores; measured where it is not 0."""
+    peak_bytes_per_sec: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a candidate may use up."""
+
+    build_secs: float = 30.0
+    run_secs: float = 30.0
+    memory_bytes: int = 4 << 30
+
+
+@dataclass(frozen=True)
+class TargetSpec:
+    """One machine."""
+
+    name: str
+    tvm_target: Mapping[str, object]
+    """What `tvm.target.Target` takes, with `num-cores`."""
+    facts: Facts = field(default_factory=Facts)
+    limits: Limits = field(default_factory=Limits)
+    rpc_key: str = ""
+    """Key at the tracker; empty for this machine."""
+    summary: str = ""
+
+    @property
+    def key(self) -> str:
+        """The identity under which experience is kept: the core class, not the board."""
+        facts = self.facts
+        return f"{self.tvm_target.get('kind')}/{self.tvm_target.get('mcpu', '')}/{facts.isa}/{facts.vlen_bits}/{facts.num_cores}"

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The short door: tune a model, an IRModule or an operator, resume it, and remember."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kope_tvm import registry
+from kope_tvm.allocation import Allocation
+from kope_tvm.candidate import Candidate
+from kope_tvm.context import Trial
+from kope_tvm.errors import UsageError
+from kope_tvm.ledger import Ledger
+from kope_tvm.machine import load_target
+from kope_tvm.measure.pool import MeasureConfig, Pool
+from kope_tvm.memory.experience import Experience
+from kope_tvm.memory.memory import Memory
+from kope_tvm.model import extract_tasks, load_model
+from kope_tvm.outcome import Measurement, Verdict
+from kope_tvm.panel import Panel
+from kope_tvm.progress import Progress, SilentProgress
+from kope_tvm.proposal import Decisions
+from kope_tvm.report import TaskReport, TuneReport
+from kope_tvm.round import Run, Tuning
+from kope_tvm.seam import Gate, Proposer
+from kope_tvm.target import TargetSpec
+from kope_tvm.task import Task
+from kope_tvm.toolchain import toolchain
+from kope_tvm.workbench import Workbench, decisions_of, make_task, replayed
+
+if TYPE_CHECKING:
+    from tvm import IRModule
+
+_WITHOUT_MODEL = ("rules", "experience", "sketch")
+"""Who proposes where there is no LLM, in the order in which they are asked."""
+
+
+def tune(
+    mod_or_onnx_path: str | Path | IRModule,
+    target: str | TargetSpec,
+    work_dir: str | Path,
+    max_trials_global: int,
+    *,
+    max_trials_per_task: int | None = None,
+    num_trials_per_iter: int = 16,
+    proposer: str = "auto",
+    memory: str | None = None,
+    seed: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    config: MeasureConfig | None = None,
+    progress: Progress | None = None,
+) -> TuneReport:
+    """Tune every function of a model for a target; the same call again resumes.
+
+    `memory` is a SQLAlchemy URL or a path; None is the user's own memory. Raises UsageError for a
+    wrong call before anything is written, KopeError where a device or a disk fails; what was
+    measured before is kept.
+    """
+    started = time.perf_counter()
+    spec = target if isinstance(target, TargetSpec) else load_target(target)
+    names = proposer_names(proposer)
+    run = Run(uuid.uuid4().hex[:12], seed if seed is not None else random.randrange(1, 2**31), toolchain())
+    with Pool(spec, config or MeasureConfig()) as pool:
+        pool.warm_up()
+        model = load_model(mod_or_onnx_path, dims=dims or {})
+        tasks = [make_task(name, mod, spec, weight) for name, mod, weight in extract_tasks(model, spec)]
+        with Memory.open(memory) as remembered:
+            session = Session(tasks, spec, run, names, Ledger(Path(work_dir), spec, remembered), pool)
+            return session.tune(
+                max_trials_global,
+                max_trials_per_task or max_trials_global,
+                num_trials_per_iter,
+                progress or SilentProgress(),
+                started,
+            )
+
+
+def proposer_names(proposer: str) -> tuple[str, ...]:
+    """The proposers that an option of `--proposer` stands for.
+
+    Raises UsageError for a name that is not registered.
+    """
+    if proposer in {"auto", "experience"}:
+        return _WITHOUT_MODEL
+    known = registry.names("proposers")
+    if proposer not in known:
+        raise UsageError(
+            f"unknown proposer {proposer!r}; known: auto, {', '.join(known)}; "
+            "'auto' and 'experience' need no model"
+        )
+    return tuple(dict.fromkeys((proposer, *_WITHOUT_MODEL)))
+
+
+class Session:
+    """One call of `tune`: the tasks, who proposes for them, and where outcomes go."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        spec: TargetSpec,
+        run: Run,
+        names: Sequence[str],
+        ledger: Ledger,
+        pool: Pool,
+    ) -> None:
+        self._ledger = ledger
+        self._pool = pool
+        self._benches = [Workbench(task, seed=run.seed) for task in tasks]
+        gates = load_gates()
+        self._tunings = [self._tuning(bench, run, names, gates) for bench in self._benches]
+        self._measure_secs = 0.0
+        self._first_trial_secs = 0.0
+
+    def tune(
+        self, max_trials: int, per_task: int, batch: int, progress: Progress, started: float
+    ) -> TuneReport:
+        """Run rounds until the trials are used up or nothing is left to try."""
+        done = [len(self._measured(tuning)) for tuning in self._tunings]
+        resumed = sum(done)
+        progress.start(max_trials)
+        allocation = Allocation(self._tunings)
+        trials = failed = 0
+        try:
+            while (left := max_trials - resumed - trials) > 0:
+                index = allocation.next()
+                if index is None:
+                    break
+                tuning = self._tunings[index]
+                wanted = min(batch, left, per_task - done[index])
+                if wanted <= 0:
+                    allocation.close(index)
+                    continue
+                self._ensure_baseline(index)
+                before, count = tuning.best_secs, 0
+                for trial in self._round(index, wanted, left):
+                    self._first_trial_secs = self._first_trial_secs or time.perf_counter() - started
+                    count, trials, done[index] = count + 1, trials + 1, done[index] + 1
+                    failed += not (trial.measurement and trial.measurement.ok)
+                    progress.trial(
+                        tuning.task.name, trial.measurement, tuning.best_secs, resumed + trials
+                    )
+                allocation.credit(index, before, count)
+        finally:
+            progress.close()
+            self._ledger.close()
+        return self._report(trials, failed, started)
+
+    def _round(self, index: int, wanted: int, left: int) -> Iterator[Trial]:
+        return self._tunings[index].run_round(_PoolDevice(self, self._benches[index]), wanted, left)
+
+    def _ensure_baseline(self, index: int) -> None:
+        tuning = self._tunings[index]
+        if not tuning.baseline_secs:
+            began = time.perf_counter()
+            measured = self._pool.baseline(self._benches[index].mod)
+            tuning.baseline_secs = measured.secs if measured.ok else 0.0
+            self._measure_secs += time.perf_counter() - began
+
+    def _tuning(
+        self, bench: Workbench, run: Run, names: Sequence[str], gates: Sequence[Gate]
+    ) -> Tuning:
+        proposers: dict[str, Proposer] = {
+            name: registry.load("proposers", name)(bench) for name in names
+        }
+        ledger = self._ledger
+        tuning = Tuning(
+            bench.task, run, Panel(proposers), bench.apply, gates, ledger.recall, ledger.record
+        )
+        ledger.open_workload(bench.mod, bench.task)
+        ledger.reconcile(bench.task, lambda experience: replayed(bench, experience))
+        _resume(tuning, ledger.past(bench.task))
+        return tuning
+
+    @staticmethod
+    def _measured(tuning: Tuning) -> list[Trial]:
+        return [trial for trial in tuning.trials if trial.measurement is not None]
+
+    def _report(self, trials: int, failed: int, started: float) -> TuneReport:
+        return TuneReport(
+            tasks=tuple(_task_report(tuning) for tuning in self._tunings),
+            trials=trials,
+            failed=failed,
+            wall_secs=time.perf_counter() - started,
+            measure_secs=self._measure_secs,
+            first_trial_secs=self._first_trial_secs,
+            work_dir=str(self._ledger.work_dir),
+            notices=tuple(self._ledger.notices),
+        )
+
+    def spend(self, secs: float) -> None:
+        """Count time spent building and running."""
+        self._measure_secs += secs
+
+
+class _PoolDevice:
+    """The measuring pool as `round.py` sees it; keeps count of the time it takes."""
+
+    def __init__(self, session: Session, bench: Workbench) -> None:
+        self._session = session
+        self._bench = bench
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Measurement]]:
+        mods = [candidate.sch.mod for candidate in candidates]
+        began = time.perf_counter()
+        for found in self._session._pool.measure(mods, reference=self._bench.mod):
+            self._session.spend(time.perf_counter() - began)
+            yield found
+            began = time.perf_counter()
+
+
+def load_gates() -> tuple[Gate, ...]:
+    """Every gate, cheap before dear."""
+    gates = [registry.load("gates", name)() for name in registry.names("gates")]
+    return tuple(sorted(gates, key=lambda gate: gate.cost))
+
+
+def _resume(tuning: Tuning, past: Sequence[Experience]) -> None:
+    """Put what this work_dir knows where a run that never stopped would have it."""
+    for experience in past:
+        measured = None
+        if experience.accepted:
+            measured = Measurement(
+                experience.run_secs, error=experience.reason, code=experience.code
+            )
+        verdict = Verdict("work_dir", experience.accepted, experience.code, experience.reason)
+        tuning.trials.append(Trial(experience.state, decisions_of(experience), verdict, measured))
+        tuning.tried.add(experience.state)
+        tuning.baseline_secs = tuning.baseline_secs or experience.baseline_secs
+        tuning.round_no = max(tuning.round_no, experience.round_no)
+
+
+def _task_report(tuning: Tuning) -> TaskReport:
+    measured = [trial for trial in tuning.trials if trial.measurement is not None]
+    best = min(measured, key=lambda trial: trial.secs, default=None)
+    right = best if best is not None and best.secs < float("inf") else None
+    space = right.proposal.space if right and isinstance(right.proposal, Decisions) else ""
+    return TaskReport(
+        name=tuning.task.name,
+        key=tuning.task.key,
+        weight=tuning.task.weight,
+        trials=len(measured),
+        baseline_secs=tuning.baseline_secs,
+        best_secs=right.secs if right else float("inf"),
+        best_space=space,
+        best_proposer=right.proposal.origin.proposer if right else "",
+        refused=len(tuning.trials) - len(measured),
+        failed=sum(1 for trial in measured if trial.secs == float("inf")),
+    )

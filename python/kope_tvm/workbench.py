@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live side of one task: its module, its design spaces, and proposals applied to it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm.s_tir import Schedule, Trace
+
+from kope_tvm import registry
+from kope_tvm.candidate import Candidate
+from kope_tvm.features import features
+from kope_tvm.memory.experience import Experience
+from kope_tvm.outcome import Verdict, refuse
+from kope_tvm.proposal import Decisions, Origin, Proposal
+from kope_tvm.space import Space
+from kope_tvm.target import TargetSpec
+from kope_tvm.task import Task
+
+
+TVM_ERRORS = (tvm.error.InternalError, RuntimeError, ValueError, TypeError, IndexError, KeyError)
+"""What TVM raises for a schedule it cannot make; `ScheduleError` is a RuntimeError here."""
+
+_LOG = logging.getLogger("kope_tvm")
+
+
+def make_task(name: str, mod: tvm.IRModule, target: TargetSpec, weight: float = 1.0) -> Task:
+    """The plain-data task of a module whose only function is `main`."""
+    return Task(name, state_of(mod), tvm.ir.save_json(mod), target, features(mod), weight)
+
+
+def state_of(mod: tvm.IRModule) -> str:
+    """Structural hash, the same in every process."""
+    return f"{tvm_ffi.structural_hash(mod) & (2**64 - 1):016x}"
+
+
+def trace_text(trace: Trace, *, remove_postproc: bool = False) -> str:
+    """A trace as the JSON text that proposals carry."""
+    return json.dumps(trace.as_json(remove_postproc), default=_number)
+
+
+def _number(value: Any) -> int | float:
+    return int(value) if type(value).__name__ == "IntImm" else float(value.value)
+
+
+class Workbench:
+    """Applies proposals of any lane to one task."""
+
+    def __init__(self, task: Task, *, seed: int = 1) -> None:
+        self.task = task
+        self.seed = seed
+        self.mod = tvm.ir.load_json(task.mod_json)
+        self.tvm_target = tvm.target.Target(dict(task.target.tvm_target))
+
+    @cached_property
+    def rule_spaces(self) -> tuple[Space, ...]:
+        """The design spaces of the schedule rules that know this function, first guesses in place."""
+        found: list[Space] = []
+        for name in registry.names("schedules"):
+            for number, sch in enumerate(self._scheduled(name)):
+                label = f"rule:{name}" + (f"#{number}" if number else "")
+                found.append(Space(label, trace_text(sch.trace)))
+        return tuple(found)
+
+    def _scheduled(self, rule: str) -> Sequence[Schedule]:
+        """A rule that trips over an odd function loses its say there, and nothing else."""
+        try:
+            with self.tvm_target:
+                return registry.load("schedules", rule)(self.mod["main"], self.task.target)
+        except TVM_ERRORS as error:
+            _LOG.warning("rule %s on %s: %s", rule, self.task.name, first_line(error))
+            return ()
+
+    @cached_property
+    def tune_context(self) -> Any:
+        """MetaSchedule's own context of the task, with its design space generator and postprocessors."""
+        from kope_tvm.sketch_space import sketch_context
+
+        return sketch_context(self.mod, self.tvm_target, self.task.name, self.seed)
+
+    @cached_property
+    def sketch_spaces(self) -> tuple[Space, ...]:
+        """MetaSchedule's own design spaces of the task."""
+        return tuple(Space("sketch", trace_text(sch.trace)) for sch in self.sketch_schedules)
+
+    @cached_property
+    def sketch_schedules(self) -> Sequence[Schedule]:
+        """The same as live schedules; none where MetaSchedule cannot make any of the function."""
+        try:
+            return list(self.tune_context.generate_design_space())
+        except TVM_ERRORS as error:
+            _LOG.warning("no sketch of %s: %s", self.task.name, first_line(error))
+            return ()
+
+    def apply(self, proposal: Proposal) -> Candidate | Verdict:
+        """Replay a proposal on the untuned function; a refusal says what TVM found."""
+        if not isinstance(proposal, Decisions):
+            lane = type(proposal).__name__.lower()
+            return refuse("apply", "E_LANE", f"lane {lane!r} is not open for this device")
+        try:
+            sch = self._replay(proposal)
+        except TVM_ERRORS as error:
+            return refuse("apply", "E_REPLAY", first_line(error))
+        if sch is None:
+            return refuse("apply", "E_POSTPROC", "a postprocessor of MetaSchedule refused it")
+        return Candidate(proposal, state_of(sch.mod), sch)
+
+    def _replay(self, proposal: Decisions) -> Schedule | None:
+        sch = Schedule(self.mod, seed=self.seed, debug_mask="none", error_render_level="fast")
+        with self.tvm_target:
+            Trace.apply_json_to_schedule(json.loads(proposal.trace), sch)
+            if proposal.space == "sketch" and '"EnterPostproc"' not in proposal.trace:
+                sch.enter_postproc()
+                if not all(post.apply(sch) for post in self._postprocs):
+                    return None
+        return sch
+
+    @cached_property
+    def _postprocs(self) -> tuple[Any, ...]:
+        return tuple(self.tune_context.space_generator.postprocs)
+
+
+def decisions_of(experience: Experience) -> Decisions:
+    """The proposal that an experience in the decisions lane was made from."""
+    origin = Origin(experience.proposer, experience.parent, experience.change, experience.cites)
+    return Decisions(experience.space, experience.proposal, origin)
+
+
+def replayed(bench: Workbench, experience: Experience) -> Candidate | None:
+    """An experience applied again to the task it was made on; None where it no longer applies."""
+    candidate = bench.apply(decisions_of(experience))
+    return None if isinstance(candidate, Verdict) else candidate
+
+
+def first_line(error: BaseException, *, limit: int = 200) -> str:
+    """The line of a TVM error that says what was wrong."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith(("Error message:", "ScheduleError:"))]
+    return ((telling or lines or [type(error).__name__])[0])[:limit]

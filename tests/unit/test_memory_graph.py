@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph tells what led to what; lessons hold as long as the evidence is for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from kope_tvm.memory import Experience, ExperienceGraph, Memory, experience_key
+from kope_tvm.memory.lessons import distil
+from kope_tvm.task import Features
+
+FIRST = Experience(
+    task_key="f00d",
+    task_name="main",
+    features=Features("matmul", (512, 512), (512,), ("float32",) * 3, 2.7e8, 3e6, 1),
+    machine_key="llvm/znver5/avx512/512/2",
+    state="a",
+    parent="",
+    lane="decisions",
+    space="rule:matmul_x86",
+    proposal="pa",
+    proposer="sketch",
+    change="",
+    round_no=1,
+    order=0,
+    accepted=True,
+    code="",
+    reason="",
+    suspicious=False,
+    run_secs=(4e-3,),
+    baseline_secs=8e-3,
+    noise=0.0,
+    tokens=0,
+    cites=(),
+    seed=42,
+    toolchain="tvm 0.27.0.post1",
+    simulated=False,
+    run_id="run",
+    at=1000.0,
+)
+MACHINE = FIRST.machine_key
+
+
+def edge(parent: str, state: str, secs: float, at: float = 1000.0) -> Experience:
+    return replace(FIRST, parent=parent, state=state, run_secs=(secs,), at=at, proposal=state)
+
+
+A, B, C = edge("", "a", 4e-3, 1.0), edge("a", "b", 2e-3, 2.0), edge("b", "c", 3e-3, 3.0)
+FAILED = replace(edge("a", "d", 0.0, 4.0), run_secs=(), code="E_BUILD", accepted=False)
+
+
+def graph(*experiences: Experience) -> ExperienceGraph:
+    built = ExperienceGraph()
+    for experience in experiences:
+        built.add(experience)
+    return built
+
+
+def test_a_path_leads_from_the_untuned_function_to_a_state() -> None:
+    assert graph(C, B, A).decision_path("f00d", "c") == (A, B, C)
+    assert graph(C, B, A).decision_path("f00d", "") == ()
+    assert graph(A, C).decision_path("f00d", "c") == ()
+    assert graph(A).decision_path("unknown", "c") == ()
+
+
+def test_a_state_reached_twice_tells_its_faster_measurement() -> None:
+    again = replace(A, run_secs=(3.9e-3,), order=5)
+    assert graph(A, again).decision_path("f00d", "a") == (again,)
+
+
+def test_siblings_are_the_alternatives_with_failures() -> None:
+    built = graph(A, B, FAILED, C)
+    assert built.siblings(B) == (FAILED,)
+    assert built.siblings(FAILED) == (B,)
+    assert built.siblings(A) == ()
+
+
+def test_best_is_the_fastest_honest_one_of_task_and_machine() -> None:
+    cheat = replace(edge("a", "e", 1e-9), suspicious=True)
+    elsewhere = replace(edge("a", "f", 1e-4), machine_key="llvm//rvv/256/8")
+    built = graph(A, B, C, FAILED, cheat, elsewhere)
+    assert built.best("f00d", MACHINE) == B
+    assert built.best("f00d", elsewhere.machine_key) == elsewhere
+    assert built.best("f00d", "unknown") is None
+    assert built.best("unknown", MACHINE) is None
+
+
+def test_the_graph_of_a_task_comes_from_the_store(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.sqlite") as memory:
+        memory.record_many([A, B, replace(A, task_key="beef")])
+        built = memory.graph("f00d")
+    assert built.decision_path("f00d", "b") == (A, B)
+    assert ("task", "beef") not in built.nx
+    kinds = sorted(data["kind"] for _, data in built.nx.nodes(data=True))
+    assert kinds == ["machine", "state", "state", "state", "task"]
+
+
+def trial(task_key: str, space: str, secs: float) -> Experience:
+    return replace(FIRST, task_key=task_key, space=space, state=space, run_secs=(secs,))
+
+
+def test_a_lesson_names_the_faster_space_with_its_evidence(tmp_path: Path) -> None:
+    rules = [trial(task, "rule:matmul_x86", 1e-3) for task in ("t1", "t2")]
+    sketches = [trial("t1", "sketch", 2e-3), trial("t2", "sketch", 8e-3)]
+    with Memory.open(tmp_path / "m.sqlite") as memory:
+        memory.record_many(rules + sketches)
+        (lesson,) = memory.learn_lessons()
+        assert memory.store.lessons("matmul") == (lesson,)
+        assert memory.store.lessons("softmax") == ()
+        assert memory.stats().lessons == 1
+    assert lesson.text == "matmul: rule:matmul_x86 is 4.00x the best other space over 2 tasks"
+    assert set(lesson.supports) == {experience_key(one) for one in rules}
+    assert lesson.evidence_count == 2
+
+
+def test_a_contradicted_lesson_dies(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.sqlite") as memory:
+        memory.record_many([trial("t1", "rule:x", 1e-3), trial("t1", "sketch", 2e-3)])
+        assert len(memory.learn_lessons()) == 1
+        memory.record_many([trial("t2", "rule:x", 2e-3), trial("t2", "sketch", 1e-3)])
+        assert memory.learn_lessons() == ()
+        assert memory.store.lessons() == ()
+
+
+def test_merging_distils_lessons_from_both_sides(tmp_path: Path) -> None:
+    paths = (tmp_path / "a.sqlite", tmp_path / "b.sqlite")
+    with Memory.open(paths[0]) as left, Memory.open(paths[1]) as right:
+        for memory, task in ((left, "t1"), (right, "t2")):
+            memory.record_many([trial(task, "rule:x", 1e-3), trial(task, "sketch", 2e-3)])
+            memory.learn_lessons()
+        assert left.merge(right) == 2
+        right.merge(left)
+        (lesson,) = left.store.lessons()
+        assert right.store.lessons() == (lesson,)
+    assert lesson.evidence_count == 2
+
+
+def test_one_space_alone_teaches_nothing() -> None:
+    assert distil([]) == ()
