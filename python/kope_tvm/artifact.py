@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiled model: run it, time it, profile it, save it as one `.so` and load it again.
-
-What the file needs to be used (edges, target, coverage) is written behind the shared object
-itself, where loaders do not look, so that it travels with the file.
-"""
+"""A compiled model: run it, time it, profile it, save it as one `.so` and load it again."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfile, which
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
@@ -19,63 +15,14 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax
+from tvm.support import cc
 
 from kope_tvm.errors import KopeError, StorageError, UsageError
+from kope_tvm.manifest import Coverage, Manifest, append_manifest, read_manifest
+from kope_tvm.native_stderr import SCOPES, without_lines
 from kope_tvm.tensor_spec import TensorSpec
 
-_MARK = b"\nkope-tvm artifact 1\n"
-_LENGTH_BYTES = 8
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """Which functions a database scheduled, and which run as TVM compiles them by default."""
-
-    hit: tuple[str, ...] = ()
-    fallback: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    """Of the fallbacks, those with a record that does not replay: `name: reason`."""
-
-    def __str__(self) -> str:
-        total = len(self.hit) + len(self.fallback)
-        return f"{len(self.hit)} of {total} functions tuned, {len(self.fallback)} fell back"
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a compiled model knows of itself."""
-
-    name: str
-    is_relax: bool
-    entry: str
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-    output_positions: tuple[int, ...]
-    """Where a PrimFunc takes its outputs; Relax returns them."""
-    target_name: str
-    tvm_target: Mapping[str, object]
-    coverage: Coverage
-
-    @property
-    def num_cores(self) -> int:
-        return int(str(self.tvm_target.get("num-cores", 1)))
-
-    def as_json(self) -> str:
-        """Return everything, for `from_json`."""
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> Manifest:
-        """Read what `as_json` wrote."""
-        fields = json.loads(text)
-        for edge in ("inputs", "outputs"):
-            fields[edge] = tuple(
-                TensorSpec(each["name"], tuple(each["shape"]), each["dtype"])
-                for each in fields[edge]
-            )
-        fields["output_positions"] = tuple(fields["output_positions"])
-        coverage = {key: tuple(names) for key, names in fields["coverage"].items()}
-        return Manifest(**{**fields, "coverage": Coverage(**coverage)})
+_HOST = os.uname().machine
 
 
 @dataclass(frozen=True)
@@ -147,14 +94,15 @@ class Artifact:
     def save(self, path: str | Path) -> Path:
         """Write one shared object; a failure leaves whatever was at `path` before."""
         path = Path(path)
-        text = self.manifest.as_json().encode()
         try:
             with TemporaryDirectory(dir=path.parent) as folder:
                 built = Path(folder) / "built.so"
-                self._export(built)
-                with built.open("ab") as file:
-                    file.write(_MARK + text + len(text).to_bytes(_LENGTH_BYTES, "big"))
-                os.replace(built, path)
+                if self.path is None:
+                    self._export(built)
+                    append_manifest(built, self.manifest)
+                else:
+                    copyfile(self.path, built)
+                built.replace(path)
         except FileNotFoundError as error:
             raise UsageError(f"{path}: no folder {str(path.parent)!r} to write to") from error
         except PermissionError as error:
@@ -168,29 +116,32 @@ class Artifact:
     def load(path: str | Path) -> Artifact:
         """Load what `save` wrote."""
         path = Path(path)
-        manifest = _read_manifest(path)
+        manifest = read_manifest(path)
         try:
-            module = tvm.runtime.load_module(str(path.resolve()))
-        except (RuntimeError, ValueError, tvm.error.InternalError) as error:
+            with without_lines(SCOPES):
+                module = tvm.runtime.load_module(str(path.resolve()))
+        except (OSError, RuntimeError, ValueError, tvm.error.InternalError) as error:
             raise UsageError(f"{path}: cannot be loaded on this machine: {error}") from error
         return Artifact(module, manifest, path)
 
     def _export(self, path: Path) -> None:
-        exporter = getattr(self._executable, "export_library", None)
-        if self.path is not None or exporter is None:
-            raise UsageError(f"{self.path}: already a file; copy it instead of saving it again")
-        triple = str(self.target.get("mtriple", ""))
-        try:
-            exporter(str(path), fcompile=_linker(triple))
-        except RuntimeError as error:
-            raise KopeError(
-                f"{path.name}: linking failed; it needs a C++ compiler for "
-                f"{triple or 'this machine'} (Debian: apt install {_package(triple)}): {error}"
-            ) from error
+        compiler = _compiler(self._machine)
+        linker = cc.cross_compiler(compiler) if self._machine != _HOST else None
+        with without_lines(SCOPES):
+            self._executable.export_library(str(path), fcompile=linker)
+
+    @property
+    def _machine(self) -> str:
+        """The architecture it is compiled for."""
+        return str(self.target.get("mtriple", "")).partition("-")[0] or _HOST
 
     def _module(self) -> Any:
         """What has the functions, loaded on first use, with the thread pool set up."""
         if self._loaded is None:
+            if self._machine != _HOST:
+                raise UsageError(
+                    f"{self.manifest.name} is compiled for {self._machine}; this machine is {_HOST}"
+                )
             use_threads(self.manifest.num_cores)
             if self.manifest.is_relax:
                 self._loaded = relax.VirtualMachine(self._executable, self._device)
@@ -241,7 +192,7 @@ def _checked(spec: TensorSpec, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _to_argument(array: np.ndarray, device: Any) -> Any:
-    return tvm.runtime.tensor(np.ascontiguousarray(array), device)
+    return tvm.runtime.tensor(np.asarray(array, order="C"), device)
 
 
 def _empty(spec: TensorSpec, device: Any) -> Any:
@@ -277,29 +228,14 @@ def _profile_vm(vm: Any, entry: str, args: Sequence[Any]) -> tuple[OpTime, ...]:
     return tuple(sorted(found, key=lambda each: -each.secs))
 
 
-def _read_manifest(path: Path) -> Manifest:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    length = int.from_bytes(content[-_LENGTH_BYTES:], "big")
-    end = len(content) - _LENGTH_BYTES
-    begin = end - length
-    if begin < len(_MARK) or content[begin - len(_MARK) : begin] != _MARK:
-        raise UsageError(f"{path}: not written by `kope compile`; expected a file that it wrote")
-    return Manifest.from_json(content[begin:end].decode())
-
-
-def _linker(triple: str) -> Any:
-    """None is TVM's choice for this machine."""
-    machine = triple.partition("-")[0]
-    if not triple or machine == os.uname().machine:
-        return None
-    from tvm.support import cc
-
-    return cc.cross_compiler(f"{machine}-linux-gnu-g++")
-
-
-def _package(triple: str) -> str:
-    machine = triple.partition("-")[0]
-    return f"g++-{machine}-linux-gnu" if machine else "g++"
+def _compiler(machine: str) -> str:
+    """Return the C++ compiler that links for an architecture."""
+    name = f"{machine}-linux-gnu-g++"
+    found = cc.get_cc() if machine == _HOST else which(name)
+    if not found:
+        package = "g++" if machine == _HOST else f"g++-{machine}-linux-gnu"
+        raise KopeError(
+            f"linking for {machine} needs a C++ compiler and there is none; "
+            f"Debian: apt install {package}"
+        )
+    return str(found)

@@ -102,7 +102,7 @@ def spec_of_target(target: tvm.target.Target) -> TargetSpec:
 
 @lru_cache(maxsize=1)
 def _files() -> Mapping[str, Path]:
-    """Targets by name: ours, then those of the packages that entry points `kope_tvm.targets` name."""
+    """Targets by name: ours, then those of packages that entry points `kope_tvm.targets` name."""
     found = {path.stem: path for path in _FOLDER.glob("*.toml")}
     for entry in entry_points(group="kope_tvm.targets"):
         package = find_spec(entry.value)

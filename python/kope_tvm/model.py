@@ -77,9 +77,7 @@ def _from_operator(spec: str, dims: Mapping[str, int]) -> Model:
     bound = parse_operator(spec)
     _refuse_dims(dims, bound.spec)
     reference = _onnx_of(bound)
-    return Model(
-        bound.spec, "operator", bound.tir(), bound.inputs, (bound.output,), onnx=reference
-    )
+    return Model(bound.spec, "operator", bound.tir(), bound.inputs, (bound.output,), onnx=reference)
 
 
 def _onnx_of(bound: BoundOperator) -> bytes | None:
@@ -153,7 +151,7 @@ def _bind_symbolic(mod: IRModule, name: str, dims: Mapping[str, int]) -> IRModul
     try:
         return relax.transform.BindSymbolicVars(dict(dims), "main")(mod)
     except InternalError as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0].rpartition("is false: ")[2]
         raise UsageError(f"{name}: --dim {', '.join(dims)}: {reason}") from error
 
 

@@ -26,6 +26,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from kope_tvm import onnx_reference
 from kope_tvm.errors import ModelError, UsageError
+from kope_tvm.native_stderr import GATHER, without_lines
 from kope_tvm.operators.operator import Node
 from kope_tvm.tensor_spec import TensorSpec
 
@@ -58,7 +59,8 @@ def import_onnx(path: Path, dims: Mapping[str, int]) -> ImportedOnnx:
     bound = model.SerializeToString()
     folded = _fold(model, bound, path)
     _refuse_unsupported(folded, path)
-    mod = relax.get_pipeline("zero")(_convert(folded, path))
+    with without_lines(GATHER):
+        mod = relax.get_pipeline("zero")(_convert(folded, path))
     return ImportedOnnx(mod, inputs, _outputs(model, mod), bound)
 
 

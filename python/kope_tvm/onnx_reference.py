@@ -17,9 +17,21 @@ from time import perf_counter
 import numpy as np
 import onnxruntime
 
+from kope_tvm.comparison import random_inputs
 from kope_tvm.errors import ModelError
+from kope_tvm.tensor_spec import TensorSpec
 
 _ERRORS_ONLY = 3
+_DTYPES = {
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(double)": "float64",
+    "tensor(int8)": "int8",
+    "tensor(uint8)": "uint8",
+    "tensor(int32)": "int32",
+    "tensor(int64)": "int64",
+    "tensor(bool)": "bool",
+}
 
 
 class OnnxReference:
@@ -45,6 +57,12 @@ class OnnxReference:
         feed = dict(inputs)
         self.run(feed)
         return tuple(self._secs(feed, number) for _ in range(repeat))
+
+    def random_inputs(self, seed: int) -> dict[str, np.ndarray]:
+        """One random array an input; the model's shapes must be static."""
+        edges = self._session.get_inputs()
+        specs = [TensorSpec(one.name, tuple(one.shape), _DTYPES[one.type]) for one in edges]
+        return random_inputs(specs, seed)
 
     def median_secs(self, inputs: Mapping[str, np.ndarray], *, number: int = 10) -> float:
         """Return the median of five repeats."""

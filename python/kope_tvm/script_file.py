@@ -35,6 +35,8 @@ def read_script(path: Path) -> IRModule:
     for statement in tree.body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             dialects |= _imported(statement, path)
+    if not any(isinstance(each, ast.ClassDef | ast.FunctionDef) for each in tree.body):
+        raise ModelError(f"{path}: defines nothing; expected an @I.ir_module or a @T.prim_func")
     _refuse_escapes(tree, dialects, path)
     return _parse(_without_imports(text, tree), dialects, path)
 
@@ -84,8 +86,7 @@ def _without_imports(text: str, tree: ast.Module) -> str:
 
 def _refuse_escapes(tree: ast.Module, dialects: dict[str, str], path: Path) -> None:
     """Let nothing through that leads out of TVMScript."""
-    bound = {node.id for node in ast.walk(tree) if _is_bound(node)}
-    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    bound = set(_bound_names(tree))
     for node, name in _reached(tree):
         hidden = any(part.startswith("__") for part in name.split("."))
         root = name.partition(".")[0]
@@ -96,8 +97,13 @@ def _refuse_escapes(tree: ast.Module, dialects: dict[str, str], path: Path) -> N
             raise ModelError(f"{path}:{node.lineno}: {name!r} is not part of TVMScript")
 
 
-def _is_bound(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+def _bound_names(tree: ast.Module) -> Iterator[str]:
+    """Variables and parameters."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
 
 
 def _reached(tree: ast.Module) -> Iterator[tuple[ast.expr, str]]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 import uuid
@@ -17,7 +18,8 @@ from kope_tvm.context import Trial
 from kope_tvm.errors import UsageError
 from kope_tvm.ledger import Ledger
 from kope_tvm.machine import load_target
-from kope_tvm.measure.pool import MeasureConfig, Pool
+from kope_tvm.measure.config import MeasureConfig
+from kope_tvm.measure.pool import Pool
 from kope_tvm.memory.experience import Experience
 from kope_tvm.memory.memory import Memory
 from kope_tvm.model import extract_tasks, load_model
@@ -35,6 +37,8 @@ from kope_tvm.workbench import Workbench, decisions_of, make_task, replayed
 
 if TYPE_CHECKING:
     from tvm import IRModule
+
+_LOG = logging.getLogger("kope_tvm")
 
 _WITHOUT_MODEL = ("rules", "experience", "sketch")
 """Who proposes where there is no LLM, in the order in which they are asked."""
@@ -64,12 +68,14 @@ def tune(
     started = time.perf_counter()
     spec = target if isinstance(target, TargetSpec) else load_target(target)
     names = proposer_names(proposer)
-    run = Run(uuid.uuid4().hex[:12], seed if seed is not None else random.randrange(1, 2**31), toolchain())
-    with Pool(spec, config or MeasureConfig()) as pool:
+    run = Run(uuid.uuid4().hex[:12], seed or random.randrange(1, 2**31), toolchain())
+    with Pool(spec, config or MeasureConfig(), _LOG) as pool:
         pool.warm_up()
         model = load_model(mod_or_onnx_path, dims=dims or {})
-        tasks = [make_task(name, mod, spec, weight) for name, mod, weight in extract_tasks(model, spec)]
+        found = extract_tasks(model, spec)
+        tasks = [make_task(name, mod, spec, weight) for name, mod, weight in found]
         with Memory.open(memory) as remembered:
+            remembered.note_machine(spec)
             session = Session(tasks, spec, run, names, Ledger(Path(work_dir), spec, remembered), pool)
             return session.tune(
                 max_trials_global,

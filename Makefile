@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make demo` and `make test` are all that a fresh clone needs; the rest are their parts.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+EXTRAS := onnx,dev,report
+STAMPS := $(VENV)/stamps
+CXX_SOURCES := $(wildcard passes/*/*.cc passes/*/*.h)
+
+# What the tests use of Debian; each test that needs one skips and names it where it is missing.
+DEBIAN_PACKAGES :=
+
+# The demo's model comes in the wheel of a package that is not itself installed: its code wants OpenCV.
+MODEL_WHEEL := rapidocr-onnxruntime==1.4.4
+MODEL_NAME := ch_ppocr_mobile_v2.0_cls_infer.onnx
+MODEL := build/demo/$(MODEL_NAME)
+
+# Installs where it may and says what is missing where it may not.
+define apt_install
+if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+  apt-get update -q && apt-get install -q -y --no-install-recommends $(1); \
+else echo "missing Debian packages: apt-get install $(1)"; fi
+endef
+
+.DEFAULT_GOAL := help
+.PHONY: help venv install lib demo debian test lint format bench clean
+
+help:
+	@echo "make demo    tune a real ONNX model on this machine and compare it with ONNX Runtime"
+	@echo "make test    lint, types and every test"
+	@echo "make bench   the quick suite against MetaSchedule and ONNX Runtime"
+	@echo "make install lint format lib clean"
+
+venv: $(STAMPS)/venv
+install: $(STAMPS)/install
+
+$(STAMPS)/venv:
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' \
+	  || { echo "$(PYTHON) is not Python 3.10-3.13; call make PYTHON=python3.x"; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); $(call apt_install,python3-venv); $(PYTHON) -m venv $(VENV); }
+	@mkdir -p $(@D) && touch $@
+
+# Editable: Python sources are used as they lie, so only the package's own description and the
+# C++ sources make it stale.
+$(STAMPS)/install: $(STAMPS)/venv pyproject.toml CMakeLists.txt $(CXX_SOURCES)
+	$(PIP) install -q -e '.[$(EXTRAS)]'
+	@touch $@
+
+# The library alone, beside the Python sources, for use by PYTHONPATH.
+lib: $(STAMPS)/venv
+	$(PIP) install -q apache-tvm-ffi==0.1.14.post1 cmake ninja
+	$(BIN)/cmake -S . -B build/lib -G Ninja \
+	  -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DPython_EXECUTABLE=$(abspath $(BIN)/python)
+	$(BIN)/cmake --build build/lib
+	$(BIN)/cmake --install build/lib --prefix python
+
+$(MODEL): $(STAMPS)/venv
+	@mkdir -p $(@D)
+	$(PIP) download -q --no-deps --only-binary :all: --ignore-requires-python -d $(@D) '$(MODEL_WHEEL)'
+	$(BIN)/python -m zipfile -e $(@D)/rapidocr_onnxruntime-*.whl $(@D)/wheel
+	mv $(@D)/wheel/rapidocr_onnxruntime/models/$(MODEL_NAME) $@
+	rm -rf $(@D)/wheel $(@D)/*.whl
+
+demo: $(STAMPS)/install $(MODEL)
+	$(BIN)/python -m kope_tvm.demo $(MODEL)
+
+debian:
+ifneq ($(strip $(DEBIAN_PACKAGES)),)
+	@dpkg -s $(DEBIAN_PACKAGES) >/dev/null 2>&1 || { $(call apt_install,$(DEBIAN_PACKAGES)); }
+endif
+
+lint: $(STAMPS)/install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+
+format: $(STAMPS)/install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CXX_SOURCES)
+
+test: $(STAMPS)/install debian
+	$(MAKE) lint
+	$(BIN)/python -m pytest
+
+bench: $(STAMPS)/install
+	$(BIN)/kope bench --suite quick --against metaschedule,onnxruntime
+
+clean:
+	rm -rf build dist $(VENV) python/kope_tvm/lib .mypy_cache .pytest_cache .ruff_cache

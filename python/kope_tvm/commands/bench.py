@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kope bench`: kope against its peers, side by side in one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kope_tvm.errors import UsageError
+
+
+@click.command("bench", short_help="Compare kope with its peers.")
+@click.option("--suite", default="quick", show_default=True, metavar="quick|kope53|op:...")
+@click.option(
+    "--against",
+    default="metaschedule,onnxruntime",
+    show_default=True,
+    metavar="LIST",
+    help="Peers, with commas between.",
+)
+@click.option("--trials", type=click.IntRange(min=1), default=32, show_default=True)
+@click.option("--target", default="host", show_default=True, metavar="NAME")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--list", "list_operators", is_flag=True, help="Name every operator and stop.")
+def command(
+    suite: str,
+    against: str,
+    trials: int,
+    target: str,
+    seed: int,
+    json_file: Path | None,
+    list_operators: bool,
+) -> None:
+    """Tune a suite with kope and its peers, time all in turns, print ratios."""
+    if list_operators:
+        click.echo(_operators())
+        return
+    if json_file is not None and not json_file.parent.is_dir():
+        raise UsageError(f"--json {json_file}: no folder {str(json_file.parent)!r} to write to")
+    peers = [peer.strip() for peer in against.split(",") if peer.strip()]
+    _bench(suite, peers, target, trials, seed, json_file)
+
+
+def _bench(
+    suite: str, peers: list[str], target: str, trials: int, seed: int, json_file: Path | None
+) -> None:
+    from rich.console import Console
+
+    from kope_tvm.bench.result import table
+    from kope_tvm.bench.run import run_bench, write_json
+
+    def say(text: str) -> None:
+        click.echo(text, err=True)
+
+    found = run_bench(suite, peers, target=target, trials=trials, seed=seed, say=say)
+    if json_file is not None:
+        write_json(found, json_file)
+    Console().print(table(found))
+
+
+def _operators() -> str:
+    from kope_tvm.operators import known_operators
+
+    return "\n".join(operator.signature for operator in known_operators().values())

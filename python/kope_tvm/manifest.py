@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compiled model knows of itself: edges, target and coverage.
+
+It is written behind the shared object, where loaders do not look, so that it travels with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kope_tvm.errors import UsageError
+from kope_tvm.tensor_spec import TensorSpec
+
+_MARK = b"\nkope-tvm artifact 1\n"
+_LENGTH_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which functions a database scheduled, and which run as TVM compiles them by default."""
+
+    hit: tuple[str, ...] = ()
+    fallback: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    """Of the fallbacks, those with a record that does not replay: `name: reason`."""
+
+    def __str__(self) -> str:
+        total = len(self.hit) + len(self.fallback)
+        return f"{len(self.hit)} of {total} functions tuned, {len(self.fallback)} fell back"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a compiled model knows of itself."""
+
+    name: str
+    is_relax: bool
+    entry: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    output_positions: tuple[int, ...]
+    """Where a PrimFunc takes its outputs; Relax returns them."""
+    target_name: str
+    tvm_target: Mapping[str, object]
+    coverage: Coverage
+
+    @property
+    def num_cores(self) -> int:
+        return int(str(self.tvm_target.get("num-cores", 1)))
+
+    def as_json(self) -> str:
+        """Return everything, for `from_json`."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Manifest:
+        """Read what `as_json` wrote."""
+        fields = json.loads(text)
+        for edge in ("inputs", "outputs"):
+            fields[edge] = tuple(
+                TensorSpec(each["name"], tuple(each["shape"]), each["dtype"])
+                for each in fields[edge]
+            )
+        fields["output_positions"] = tuple(fields["output_positions"])
+        coverage = {key: tuple(names) for key, names in fields["coverage"].items()}
+        return Manifest(**{**fields, "coverage": Coverage(**coverage)})
+
+
+def append_manifest(path: Path, manifest: Manifest) -> None:
+    """Write a manifest behind the shared object at `path`."""
+    text = manifest.as_json().encode()
+    with path.open("ab") as file:
+        file.write(_MARK + text + len(text).to_bytes(_LENGTH_BYTES, "big"))
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read what `append_manifest` wrote."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    length = int.from_bytes(content[-_LENGTH_BYTES:], "big")
+    end = len(content) - _LENGTH_BYTES
+    begin = end - length
+    if begin < len(_MARK) or content[begin - len(_MARK) : begin] != _MARK:
+        raise UsageError(f"{path}: not written by `kope compile`; expected a file that it wrote")
+    return Manifest.from_json(content[begin:end].decode())

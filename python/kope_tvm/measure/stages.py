@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two stages of a candidate: building, beside others, and running, alone."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kope_tvm.measure.job import Answer, Job
+from kope_tvm.measure.patience import Patience
+from kope_tvm.measure.processes import Worker, ZygoteClient
+from kope_tvm.outcome import Measurement
+
+_POLL_SECS = 0.25
+_EXIT_SECS = 2.0
+
+
+@dataclass
+class Candidate:
+    """A module on its way through the stages."""
+
+    index: int
+    module: bytes
+    worker: Worker | None = None
+    """Its process: parked between the stages."""
+    build_secs: float = 0.0
+    is_busy: bool = False
+    """The compiler or the device works on it: a death of the zygote may be its fault."""
+    num_deaths: int = 0
+
+
+def build(
+    zygote: ZygoteClient,
+    candidates: Sequence[Candidate],
+    job: Job,
+    image_fd: int | None,
+    *,
+    num_parallel: int,
+    limit_secs: float,
+) -> Iterator[tuple[Candidate, Measurement]]:
+    """Park a process with each candidate's code in it; yields those that fail."""
+    waiting = deque(candidates)
+    building: dict[int, tuple[Candidate, Worker]] = {}
+    while waiting or building:
+        while waiting and len(building) < num_parallel:
+            candidate = waiting.popleft()
+            worker = zygote.fork(job, candidate.module, image_fd)
+            candidate.worker, candidate.is_busy = worker, True
+            building[candidate.index] = candidate, worker
+        _wait(zygote, [worker for _, worker in building.values()])
+        for candidate, worker in list(building.values()):
+            answer = _look(zygote, worker, limit_secs, "build")
+            if answer is None:
+                continue
+            del building[candidate.index]
+            candidate.is_busy, worker.patience = False, None
+            candidate.build_secs = answer.measurement.build_secs
+            if not answer.is_built:
+                zygote.forget(worker)
+                candidate.worker = None
+                yield candidate, answer.measurement
+
+
+def run(zygote: ZygoteClient, candidate: Candidate, limit_secs: float) -> Answer:
+    """Let a parked candidate measure; its process has gone when this returns."""
+    worker = candidate.worker
+    if worker is None:
+        raise ValueError(f"candidate {candidate.index} was not built, or has run")
+    candidate.is_busy = True
+    started = time.perf_counter()
+    worker.patience = Patience(worker.pid, limit_secs)
+    worker.go()
+    while (answer := _look(zygote, worker, limit_secs, "run")) is None:
+        _wait(zygote, [worker])
+    _await_exit(zygote, worker)
+    candidate.is_busy, candidate.worker = False, None
+    worker.close()
+    device_secs = time.perf_counter() - started
+    measurement = replace(
+        answer.measurement, build_secs=candidate.build_secs, device_secs=device_secs
+    )
+    return replace(answer, measurement=measurement)
+
+
+def _await_exit(zygote: ZygoteClient, worker: Worker) -> None:
+    """Until its threads and memory are gone, nothing else may be timed."""
+    deadline = time.monotonic() + _EXIT_SECS
+    while worker.exit_code is None:
+        if time.monotonic() > deadline:
+            zygote.kill(worker)
+        zygote.poll(_POLL_SECS)
+
+
+def _wait(zygote: ZygoteClient, workers: Sequence[Worker]) -> None:
+    if not any(worker.answers or worker.exit_code is not None for worker in workers):
+        zygote.poll(_POLL_SECS)
+
+
+def _look(zygote: ZygoteClient, worker: Worker, limit_secs: float, stage: str) -> Answer | None:
+    """What became of a stage; None while it goes on. Ends a child that has had its time."""
+    if worker.answers:
+        answer = worker.answers.popleft()
+        return answer or Answer(Measurement(stage=stage, code="E_CRASH", error="garbled answer"))
+    if worker.exit_code is not None:
+        return Answer(_ended(worker, stage, limit_secs))
+    if worker.pid and worker.patience is None:
+        worker.patience = Patience(worker.pid, limit_secs)
+    if worker.patience and worker.patience.is_over() and not worker.timed_out:
+        worker.timed_out = True
+        zygote.kill(worker)
+    return None
+
+
+def _ended(worker: Worker, stage: str, limit_secs: float) -> Measurement:
+    if worker.timed_out:
+        return Measurement(stage=stage, code="E_TIMEOUT", error=f"killed after {limit_secs:g} s")
+    code = worker.exit_code or 0
+    how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
+    words = worker.last_words()
+    error = f"{how} during {stage}{': ' + words if words else ''}"
+    return Measurement(stage=stage, code="E_CRASH", error=error)

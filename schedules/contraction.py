@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A register-tiled contraction with packed panels: what matmul and convolution rules share.
+
+The anchor block becomes `outer x row tiles x column panels x K x (rows x vectors)` with its
+accumulators in a local tile; the column operand is packed to `[column/lanes][K][column%lanes]`
+and the epilogue runs in the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from kope_tvm.target import Facts
+
+_MAX_ROWS = 16
+_SERIAL_WORK = 1 << 17
+"""Multiply-adds that one core does in the microseconds which a parallel loop costs."""
+_DTYPE_BITS = {"float32": 32, "float64": 64, "float16": 32, "int32": 32, "int64": 64}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What each iterator of the anchor block is, by position."""
+
+    outer: tuple[int, ...]
+    row: int
+    """Broadcast operand's own iterator: one register each."""
+    col: int
+    """Vectorised."""
+    reduce: tuple[int, ...]
+    """Outermost first; the last is the one to unroll."""
+    lhs: int
+    """Position of the row operand among the anchor's loads."""
+    rhs: int
+    """Position of the column operand."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The legal values of each parameter, the analytic guess first."""
+
+    lanes: int
+    rows: tuple[int, ...]
+    vectors: tuple[int, ...]
+    row_tiles: tuple[int, ...]
+    """Row tiles that share one column panel before the next."""
+    panels: tuple[int, ...]
+    """Column panels of one parallel task."""
+    unrolls: tuple[int, ...]
+    """Of the innermost reduction loop."""
+
+
+def lanes_of(dtype: str, facts: Facts) -> int:
+    """Elements of the accumulator type in one vector; 0 where the type or the machine is not ours."""
+    bits = _DTYPE_BITS.get(dtype, 0)
+    return facts.vlen_bits // bits if bits and facts.isa in ("avx512", "avx2", "sse") else 0
+
+
+def divisors(number: int, limit: int) -> list[int]:
+    """Divisors of `number` up to `limit`, ascending."""
+    return [d for d in range(1, min(number, limit) + 1) if number % d == 0]
+
+
+def power_of_two_divisor(number: int, limit: int) -> int:
+    """The largest power of two up to `limit` that divides `number`."""
+    return gcd(number, 1 << (limit.bit_length() - 1))
+
+
+def is_worth_threads(multiply_adds: int, facts: Facts) -> bool:
+    """Whether a parallel loop over so much work wins more than waking the threads costs."""
+    return facts.num_cores > 1 and multiply_adds > _SERIAL_WORK
+
+
+def work_of(sch: Schedule, loops: Sequence[LoopRV]) -> int:
+    """How often the body of the loop nest runs."""
+    return prod(int(sch.get(loop).extent) for loop in loops)
+
+
+def vector_lanes(extent: int, lanes: int) -> int:
+    """Lanes of a vector that divides `extent`: any number where no power of two fills half."""
+    even = power_of_two_divisor(extent, lanes)
+    return even if even * 2 >= lanes else divisors(extent, lanes)[-1]
+
+
+def choose(sch: Schedule, values: Sequence[int]) -> tirx.Var:
+    """A categorical whose first decision is `values[0]`; every value is as likely."""
+    ordered = sorted(set(values))
+    probs = [1.0 / len(ordered)] * len(ordered)
+    return sch.sample_categorical(ordered, probs, decision=ordered.index(values[0]))
+
+
+def best_first(values: Sequence[int], score: Callable[[int], float]) -> tuple[int, ...]:
+    """`values` with the highest score first."""
+    first = max(values, key=score)
+    return (first, *(v for v in values if v != first))
+
+
+def register_tile(rows: Sequence[int], vectors: Sequence[int], registers: int) -> tuple[int, int]:
+    """The pair of rows and vectors that does most work per load and fits the registers."""
+
+    def score(pair: tuple[int, int]) -> tuple[float, int]:
+        row, vector = pair
+        held = vector if row > 1 else 0
+        # LLVM keeps broadcast rows in registers too: accumulators get half of a large file
+        share = registers - 4 if row == 1 else max(12, registers // 2)
+        if row * vector > share or row * vector + held + 1 > registers:
+            return (-row * vector, 0)
+        # a vector load counts twice: it comes from L2, a row's scalar from L1
+        return (row * vector / (row + 2 * vector), row)
+
+    return max(((r, v) for r in rows for v in vectors), key=score)
+
+
+def padded_rows(rows: int, registers: int) -> int:
+    """`rows` rounded up to a good register tile where no divisor is one; else `rows`."""
+    limit = max((registers - 3) // 2, 4)
+    if rows <= limit or max(divisors(rows, limit)) * 2 > limit:
+        return rows
+    return min(-(-rows // r) * r for r in range(limit, limit // 2, -1))
+
+
+def tile_space(rows: int, panels: int, depth: int, lanes: int, facts: Facts) -> Tile:
+    """The parameters for `rows` x (`panels` vectors) x `depth`, all of which they divide."""
+    registers = max(facts.vector_registers, 8)
+    row_values = divisors(rows, min(_MAX_ROWS, registers - 1))
+    vector_values = divisors(panels, max(4, (registers - 2) // min(rows, registers)))
+    row, vector = register_tile(row_values, vector_values, registers)
+    row_gcd = gcd(*(rows // value for value in row_values))
+    panel_gcd = gcd(*(panels // value for value in vector_values))
+    # the rows that stay in half of L2 while column panels pass, and at least a task a core
+    keep = facts.l2_bytes // 2 // max(row * depth * 4, 1)
+    if panels // vector < 2 * facts.num_cores:
+        keep = min(keep, rows // row // max(facts.num_cores, 1))
+    return Tile(
+        lanes=lanes,
+        rows=best_first(row_values, lambda v: v == row),
+        vectors=best_first(vector_values, lambda v: v == vector),
+        row_tiles=best_first(divisors(row_gcd, 64), lambda v: v if v <= keep else -v),
+        panels=best_first(divisors(panel_gcd, 16), lambda v: -v),
+        unrolls=best_first(divisors(depth, 8), lambda v: -abs(v - 4)),
+    )
+
+
+def tile_anchor(
+    sch: Schedule,
+    anchor: SBlockRV,
+    epilogue: SBlockRV,
+    roles: Roles,
+    tile: Tile,
+    facts: Facts,
+    *,
+    col_axis: int,
+) -> None:
+    """Tiles `anchor` and runs `epilogue` in the tile, with vectors along its `col_axis`."""
+    loops = sch.get_loops(anchor)
+    threads = is_worth_threads(work_of(sch, loops), facts)
+    row_rest, row = sch.split(loops[roles.row], [None, choose(sch, tile.rows)])
+    row_task, row_tile = sch.split(row_rest, [None, choose(sch, tile.row_tiles)])
+    vectors = choose(sch, tile.vectors)
+    col_rest, vector, lane = sch.split(loops[roles.col], [None, vectors, tile.lanes])
+    col_task, panel = sch.split(col_rest, [None, choose(sch, tile.panels)])
+    reduce = [loops[i] for i in roles.reduce]
+    depth, step = sch.split(reduce[-1], [None, choose(sch, tile.unrolls)])
+    deep = [*reduce[:-1], depth]
+    outer = [loops[i] for i in roles.outer]
+    sch.reorder(*outer, col_task, row_task, panel, row_tile, *deep, step, row, vector, lane)
+    task = sch.fuse(*outer, col_task, row_task)
+    if threads:
+        sch.parallel(task)
+    for loop in (step, row, vector):
+        sch.unroll(loop)
+    sch.vectorize(lane)
+    tile_epilogue(sch, epilogue, row_tile, tile.lanes, col_axis)
+    sch.decompose_reduction(anchor, deep[0])
+
+
+def tile_epilogue(sch: Schedule, epilogue: SBlockRV, at: LoopRV, lanes: int, col_axis: int) -> None:
+    """Runs `epilogue` under the loop `at`, unrolled but for vectors along its axis `col_axis`."""
+    rank = len(sch.get(epilogue).iter_vars)
+    sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
+    loops = sch.get_loops(epilogue)[-rank:]
+    others = [loop for i, loop in enumerate(loops) if i != col_axis]
+    vector, lane = sch.split(loops[col_axis], [None, lanes])
+    sch.reorder(*others, vector, lane)
+    for loop in (*others, vector):
+        sch.unroll(loop)
+    sch.vectorize(lane)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of elementwise, broadcast and layout operations as one loop nest, on x86 vectors."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from kope_tvm.schedules.analysis import Access, Analysis, Block
+from kope_tvm.schedules.rows import GRAIN_VECTORS, HINT, lanes_for, sample
+from kope_tvm.schedules.stages import element_bits, is_dear, is_x86, start
+from kope_tvm.target import Facts, TargetSpec
+
+
+def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[tvm.s_tir.Schedule]:
+    """One nest an output: the contiguous dimensions fused and vectorized, the others parallel."""
+    started = start(func) if is_x86(target) else None
+    if started is None:
+        return []
+    sch, analysis = started
+    if not all(_is_mine(block, analysis) for block in analysis.blocks):
+        return []
+    for block in analysis.blocks:
+        _schedule_block(sch, block, target.facts)
+    return [sch]
+
+
+def _is_mine(block: Block, analysis: Analysis) -> bool:
+    return block.is_injective and all(it.extent > 0 for it in block.iters) and bool(block.iters)
+
+
+def _schedule_block(sch: tvm.s_tir.Schedule, block: Block, facts: Facts) -> None:
+    loops = sch.get_loops(sch.get_sblock(block.name))
+    first = _first_contiguous(block)
+    inner = sch.fuse(*loops[first:]) if len(loops) - first > 1 else loops[first]
+    outer = sch.fuse(*loops[:first]) if first > 1 else (loops[0] if first else None)
+    size = prod(it.extent for it in block.iters[first:])
+    bits = element_bits(block)
+    lanes = lanes_for(size, bits, facts)
+    fits = [n for n in (1, 2, 4, 8) if n * lanes <= size] or [1]
+    vectors = sample(sch, fits, max(n for n in fits if n <= (1 if is_dear(block) else 4)))
+    rest, count, lane = sch.split(inner, [None, vectors, lanes])
+    for loop in (rest, count, lane):
+        sch.annotate(loop, HINT, True)
+    if _is_worth_threads(block, bits, facts):
+        _parallel(sch, block, first, outer, rest, facts)
+    sch.vectorize(lane)
+    sch.unroll(count)
+
+
+def _is_worth_threads(block: Block, bits: int, facts: Facts) -> bool:
+    elements = prod(it.extent for it in block.iters) * (8 if is_dear(block) else 1)
+    return facts.num_cores > 1 and elements * bits // facts.vlen_bits >= GRAIN_VECTORS
+
+
+def _parallel(
+    sch: tvm.s_tir.Schedule, block: Block, first: int, outer: Any, rest: Any, facts: Facts
+) -> None:
+    # TVM deals out a parallel loop in one piece a thread, so its length costs nothing.
+    is_long = prod(it.extent for it in block.iters[:first]) >= facts.num_cores
+    sch.parallel(outer if outer is not None and is_long else rest)
+
+
+def _first_contiguous(block: Block) -> int:
+    """The outermost iterator from which on every access is one straight run, or the same element."""
+    first = len(block.iters) - 1
+    while first > 0 and all(
+        _continues(access, first, block) for access in (*block.loads, *block.stores)
+    ):
+        first -= 1
+    return first
+
+
+def _continues(access: Access, at: int, block: Block) -> bool:
+    """Whether the iterator before `at` goes on where the one at `at` ends."""
+    if not all(index.linear for index in access.indices):
+        return False
+    if block.iters[at - 1].extent == 1:
+        return True
+    return access.stride(at - 1) == access.stride(at) * block.iters[at].extent

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What surrounds a contraction: its producers, its packed operands and its epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from kope_tvm.schedules.analysis import Access, Analysis, Block
+from kope_tvm.schedules.contraction import (
+    Roles,
+    is_worth_threads,
+    power_of_two_divisor,
+    work_of,
+)
+from kope_tvm.target import Facts
+
+_MOVE_WORK = 8
+"""Multiply-adds in the time of moving one element."""
+
+
+def fuse_epilogue(sch: Schedule, info: Analysis, anchor: Block) -> SBlockRV | None:
+    """Inlines all that follows the anchor into one block and returns it; None where it cannot."""
+    after = info.descendants(anchor)
+    block = sch.get_sblock(anchor.name)
+    if not after:
+        return sch.cache_write(block, 0, "local")
+    known = (anchor, *after, *info.ancestors(anchor))
+    aside = [b for b in info.blocks if b not in known]
+    if any(info.is_output(b) or not b.is_injective for b in aside):
+        return None
+    if not _is_chain(info, anchor, after):
+        return None
+    for other in (*aside, *after[:-1]):
+        sch.compute_inline(sch.get_sblock(other.name))
+    sch.set_scope(block, 0, "local")
+    return sch.get_sblock(after[-1].name)
+
+
+def _is_chain(info: Analysis, anchor: Block, after: tuple[Block, ...]) -> bool:
+    """Whether `after` is elementwise on the anchor's output and only its last block is output."""
+    chain = anchor.writes.union(*(block.writes for block in after))
+    shape = anchor.stores[0].shape
+    if info.is_output(anchor) or not info.is_output(after[-1]):
+        return False
+    return all(
+        block.is_injective
+        and (block is after[-1] or not info.is_output(block))
+        and block.stores[0].shape == shape
+        and all(a.is_identity for a in (*block.stores, *block.loads) if a.buffer in chain)
+        for block in after
+    )
+
+
+def settle_producers(
+    sch: Schedule, info: Analysis, anchor: Block, kept: set[str]
+) -> list[Block] | None:
+    """Inlines what computes the anchor's operands; None where it cannot.
+
+    The writers of `kept` stay and are returned.
+    """
+    before = info.ancestors(anchor)
+    if any(info.is_output(block) or not block.is_injective for block in before):
+        return None
+    stay = [block for block in before if block.writes & kept]
+    for block in before:
+        if block not in stay:
+            sch.compute_inline(sch.get_sblock(block.name))
+    return stay
+
+
+def producer_of(sch: Schedule, anchor: SBlockRV, operand: int) -> SBlockRV:
+    """The block that writes the operand of `anchor` at `operand` now."""
+    source = sch.get(anchor).reads[operand].source
+    for block in sch.get_producers(anchor):
+        if sch.get(block).writes[0].source.same_as(source):
+            return block
+    raise ValueError(f"nothing writes operand {operand} of block {sch.get(anchor).name_hint}")
+
+
+def is_multiply_add(anchor: Block) -> bool:
+    """Whether the block is `out += a * b`, each operand widened or not, of two different buffers."""
+    if len(anchor.stores) != 1 or len(anchor.loads) != 2 or len(anchor.reads) != 2:
+        return False
+    value = anchor.body.value
+    if not isinstance(value, tirx.Add):
+        return False
+    product = value.b if isinstance(value.b, tirx.Mul) else value.a
+    return isinstance(product, tirx.Mul) and all(_is_operand(x) for x in (product.a, product.b))
+
+
+def is_copy(block: Block) -> bool:
+    """Whether the block stores a single load as it is."""
+    return isinstance(block.body.value, TensorLoad)
+
+
+def _is_operand(expr: object) -> bool:
+    return isinstance(expr.value if isinstance(expr, tirx.Cast) else expr, TensorLoad)
+
+
+def pack_panels(sch: Schedule, load: Access, pack: SBlockRV, roles: Roles, lanes: int) -> None:
+    """Gives what `pack` writes the layout `outer, column // lanes, reduction, column % lanes`."""
+    col = load.dim_of(roles.col)
+    deep = [p for p, ix in enumerate(load.indices) if set(ix.iters) & set(roles.reduce)]
+    flat = [p for p in range(len(load.indices)) if p != col and p not in deep]
+
+    def panels(*dims: tirx.Var) -> list[tirx.PrimExpr]:
+        head, tail = [dims[p] for p in flat], [dims[p] for p in deep]
+        return [*head, dims[col] // lanes, *tail, dims[col] % lanes]
+
+    sch.transform_layout(pack, ("write", 0), panels)
+
+
+def stage_pack(
+    sch: Schedule, load: Access, pack: SBlockRV, roles: Roles, lanes: int, facts: Facts
+) -> None:
+    """Schedules a packing block: panels in parallel, lanes as vectors."""
+    loops, col = sch.get_loops(pack), load.dim_of(roles.col)
+    threads = _is_worth_threads(sch, loops, facts)
+    panel, lane = sch.split(loops[col], [None, lanes])
+    rest = [loop for p, loop in enumerate(loops) if p != col]
+    sch.reorder(panel, *rest, lane)
+    if threads:
+        sch.parallel(panel)
+    sch.vectorize(lane)
+
+
+def stage_pad(sch: Schedule, pad: SBlockRV, facts: Facts) -> None:
+    """Schedules an NCHW padding block: channels in parallel, each filled, then copied by rows."""
+    batch, channel, height, width = sch.get_loops(pad)
+    threads = _is_worth_threads(sch, (batch, channel, height, width), facts)
+    task = sch.fuse(batch, channel)
+    if threads:
+        sch.parallel(task)
+    if sch.can_decompose_padding(pad, height):
+        sch.decompose_padding(pad, height)
+
+
+def stage(sch: Schedule, block: SBlockRV, lanes: int, facts: Facts) -> None:
+    """Schedules a block of its own: outer loops parallel, vectors along the last."""
+    loops = sch.get_loops(block)
+    *outer, last = loops
+    width = power_of_two_divisor(int(sch.get(last).extent), lanes)
+    threads = bool(outer) and _is_worth_threads(sch, loops, facts)
+    if threads:
+        sch.parallel(sch.fuse(*outer))
+    if width > 1:
+        _, lane = sch.split(last, [None, width])
+        sch.vectorize(lane)
+
+
+def _is_worth_threads(sch: Schedule, loops: Sequence[LoopRV], facts: Facts) -> bool:
+    return is_worth_threads(_MOVE_WORK * work_of(sch, loops), facts)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maximum and average pooling windows over NCHW images, on x86 vectors."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from kope_tvm.schedules.analysis import Analysis, Block
+from kope_tvm.schedules.rows import GRAIN_VECTORS, HINT, lanes_for, sample
+from kope_tvm.schedules.stages import element_bits, is_x86, mixes_kinds, start
+from kope_tvm.target import Facts, TargetSpec
+
+
+def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[tvm.s_tir.Schedule]:
+    """A plane at a time: pad it into cache, then windows with the output's rows as lanes."""
+    started = start(func, keep_padding=True) if is_x86(target) else None
+    if started is None:
+        return []
+    sch, analysis = started
+    anchor = analysis.anchor
+    if anchor is None or not _is_window(anchor):
+        return []
+    before, after = analysis.producers(anchor), analysis.descendants(anchor)
+    if len(before) > 1 or len(before) + len(after) + 1 != len(analysis.blocks) or len(after) > 1:
+        return []
+    if after and not _same_plane(anchor, after[0]):
+        return []
+    _schedule_planes(sch, analysis, anchor, target.facts)
+    return [sch]
+
+
+def _is_window(block: Block) -> bool:
+    """Two reduction iterators, each added to a spatial one of the same load; no product of tensors."""
+    if len(block.loads) != 1 or len(block.stores) != 1:
+        return False
+    spatial = [i for i, it in enumerate(block.iters) if it.kind == "S"]
+    windows = [
+        index
+        for index in block.loads[0].indices
+        if {block.iters[i].kind for i in index.iters} == {"S", "R"} and index.linear
+    ]
+    return len(spatial) == 4 and len(block.iters) == 6 and len(windows) == 2 and any(
+        mixes_kinds(block, index) for index in windows
+    )
+
+
+def _same_plane(anchor: Block, after: Block) -> bool:
+    return after.is_injective and after.extents("S") == anchor.extents("S")
+
+
+def _schedule_planes(
+    sch: tvm.s_tir.Schedule, analysis: Analysis, anchor: Block, facts: Facts
+) -> None:
+    last = analysis.descendants(anchor)[0] if analysis.descendants(anchor) else anchor
+    batch, channels, _, width = anchor.extents("S")
+    bits = element_bits(anchor)
+    lanes = lanes_for(width, bits, facts)
+    block = sch.get_sblock(last.name)
+    loops = sch.get_loops(block)
+    plane = sch.fuse(*loops[:2])
+    work = prod(it.extent for it in anchor.iters) * bits // facts.vlen_bits
+    if facts.num_cores > 1 and work >= GRAIN_VECTORS and batch * channels >= facts.num_cores:
+        sch.parallel(plane)
+    if last is not anchor:
+        sch.compute_at(sch.get_sblock(anchor.name), plane, preserve_unit_loops=True)
+        _vectorized(sch, sch.get_loops(block)[-1], lanes)
+    for producer in analysis.producers(anchor):
+        padding = sch.get_sblock(producer.name)
+        sch.compute_at(padding, plane, preserve_unit_loops=True)
+        row, column = sch.get_loops(padding)[-2:]
+        _vectorized(sch, column, lanes)
+        sch.annotate(row, HINT, True)
+    _windows(sch, anchor, lanes)
+
+
+def _windows(sch: tvm.s_tir.Schedule, anchor: Block, lanes: int) -> None:
+    block = sch.get_sblock(anchor.name)
+    row, column, down, across = sch.get_loops(block)[-4:]
+    height = anchor.extents("S")[2]
+    tall = sample(sch, [n for n in (1, 2, 4) if height % n == 0], 1)
+    row, line = sch.split(row, [None, tall])
+    outer, lane = sch.split(column, [None, lanes])
+    sch.reorder(row, outer, down, across, line, lane)
+    for loop in (outer, lane, down, across):
+        sch.annotate(loop, HINT, True)
+    for loop in (down, across, line):
+        sch.unroll(loop)
+    sch.vectorize(lane)
+
+
+def _vectorized(sch: tvm.s_tir.Schedule, loop: Any, lanes: int) -> None:
+    outer, lane = sch.split(loop, [None, lanes])
+    sch.vectorize(lane)
+    for each in (outer, lane):
+        sch.annotate(each, HINT, True)

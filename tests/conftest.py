@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test shares: where the project lies, and threads that leave the machine usable."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Before NumPy and TVM are imported: neither reads them again.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("TVM_NUM_THREADS", "2")
+
+
+@pytest.fixture(scope="session")
+def project_dir() -> Path:
+    return Path(__file__).resolve().parents[1]

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The x86 matmul rule: what it takes, what it computes, and that its traces replay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rule_checks import (
+    AVX2,
+    AVX512,
+    RVV,
+    Array,
+    assert_right,
+    elementwise_func,
+    fused,
+    hardswish,
+    inputs,
+    row_max_func,
+    run,
+    tensor,
+    with_random_decisions,
+)
+from tvm import relax, te, tirx
+
+from kope_tvm.schedules.matmul_x86 import schedule
+
+op = relax.op
+
+
+def matmul_func(
+    m: int, n: int, k: int, *, transposed: bool = False, dtype: str = "float32"
+) -> tirx.PrimFunc:
+    out = "int32" if dtype == "int8" else dtype
+    a = te.placeholder((m, k), dtype, name="a")
+    b = te.placeholder((n, k) if transposed else (k, n), dtype, name="b")
+    r = te.reduce_axis((0, k), name="r")
+
+    def product(i: tirx.Var, j: tirx.Var) -> tirx.PrimExpr:
+        other = b[j, r] if transposed else b[r, j]
+        if out == dtype:
+            return te.sum(a[i, r] * other, axis=r)
+        return te.sum(a[i, r].astype(out) * other.astype(out), axis=r)
+
+    return te.create_prim_func([a, b, te.compute((m, n), product, name="c")])
+
+
+def symbolic_func() -> tirx.PrimFunc:
+    n = te.var("n", "int64")
+    a, b = te.placeholder((n, 8), name="a"), te.placeholder((8, 16), name="b")
+    r = te.reduce_axis((0, 8), name="r")
+    c = te.compute((n, 16), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="c")
+    return te.create_prim_func([a, b, c])
+
+
+SIZES = [(81, 41, 19), (64, 64, 64), (1, 100, 65), (7, 50, 33), (50, 1, 64), (24, 8, 1)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_product_is_right(size: tuple[int, int, int], transposed: bool) -> None:
+    def expected(a: Array, b: Array) -> Array:
+        return a @ (b.T if transposed else b)
+
+    assert_right(schedule, matmul_func(*size, transposed=transposed), expected)
+
+
+def test_product_is_right_for_large_odd_sizes() -> None:
+    func = matmul_func(540, 516, 332)
+    assert_right(schedule, func, lambda a, b: a @ b, num_random=0)
+
+
+def test_product_is_right_with_narrow_vectors() -> None:
+    assert_right(schedule, matmul_func(30, 44, 20), lambda a, b: a @ b, target=AVX2)
+
+
+def test_int8_product_accumulates_in_int32() -> None:
+    func = matmul_func(33, 64, 40, dtype="int8")
+    (sch, *_) = assert_right(schedule, func, lambda a, b: a @ b)
+    arrays = inputs(func)
+    exact = arrays[0].astype(np.int32) @ arrays[1].astype(np.int32)
+    np.testing.assert_array_equal(run(sch.mod, arrays), exact)
+
+
+@pytest.mark.parametrize(("left", "right"), [((3, 13, 7), (3, 7, 20)), ((2, 3, 4, 37), (37, 50))])
+def test_batched_product_is_right(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = tensor("a", *left), tensor("b", *right)
+    assert_right(schedule, fused([a, b], op.matmul(a, b)), np.matmul)
+
+
+def test_epilogue_with_bias_residual_and_hardswish_runs_in_the_tile() -> None:
+    a, b = tensor("a", 40, 37), tensor("b", 37, 50)
+    bias, residual = tensor("bias", 50), tensor("residual", 40, 50)
+    value = op.add(op.add(op.matmul(a, b), bias), residual)
+
+    def expected(a: Array, b: Array, bias: Array, residual: Array) -> Array:
+        x = a @ b + bias + residual
+        return x * np.clip(x + 3, 0, 6) / 6
+
+    func = fused([a, b, bias, residual], hardswish(value))
+    (sch, *_) = assert_right(schedule, func, expected)
+    assert "T_add_intermediate" not in sch.mod["main"].script()
+
+
+def test_transposed_and_scaled_operands_are_read_where_they_are_packed() -> None:
+    a, b = te.placeholder((37, 40), name="a"), te.placeholder((64, 37), name="b")
+    left = te.compute((40, 37), lambda i, j: a[j, i] * 2.0, name="left")
+    right = te.compute((37, 64), lambda i, j: b[j, i] + 1.0, name="right")
+    r = te.reduce_axis((0, 37), name="r")
+    c = te.compute((40, 64), lambda i, j: te.sum(left[i, r] * right[r, j], axis=r), name="c")
+    func = te.create_prim_func([a, b, c])
+    assert_right(schedule, func, lambda a, b: (2 * a.T) @ (b.T + 1))
+
+
+def test_ten_random_decisions_stay_legal_and_right() -> None:
+    func = matmul_func(48, 96, 20)
+    assert_right(schedule, func, lambda a, b: a @ b, num_random=10)
+
+
+def test_first_decision_follows_the_register_file() -> None:
+    func = matmul_func(512, 512, 512)
+    wide, narrow = (schedule(func, target)[0].trace.as_json() for target in (AVX512, AVX2))
+    assert str(wide) != str(narrow)
+
+
+@pytest.mark.parametrize("func", [elementwise_func(), row_max_func(), symbolic_func()])
+def test_other_functions_are_left_alone(func: tirx.PrimFunc) -> None:
+    assert schedule(func, AVX512) == []
+
+
+def test_other_machines_are_left_alone() -> None:
+    assert schedule(matmul_func(16, 16, 16), RVV) == []
+
+
+def test_decisions_change_the_module() -> None:
+    func = matmul_func(64, 64, 64)
+    sch = schedule(func, AVX512)[0]
+    scripts = {with_random_decisions(func, sch, seed).mod.script() for seed in range(6)}
+    assert len(scripts) > 2

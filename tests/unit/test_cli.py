@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line answers at once, in the promised form, with the promised exit codes."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kope_tvm.cli import main
+from kope_tvm.commands.tune import default_work_dir, parse_dims
+from kope_tvm.config import load_endpoint, without_credentials
+from kope_tvm.console import plain, table
+from kope_tvm.doctor import Finding, broken, examine
+from kope_tvm.errors import UsageError
+from kope_tvm.machine import known_targets
+from kope_tvm.outcome import Measurement
+from kope_tvm.progress import LiveProgress, SilentProgress, progress_on, spell_secs
+
+SECRET = "sk-never-to-be-seen"
+
+
+def kope(*args: str) -> Result:
+    return CliRunner().invoke(main, args)
+
+
+def kope_in_a_process(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kope_tvm.cli", *args]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a memory folder of its own, and a clean environment."""
+    monkeypatch.setenv("KOPE_HOME", str(tmp_path / "home"))
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "KOPE_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
+def test_help_names_every_file_of_the_folder(project_dir: Path) -> None:
+    folder = project_dir / "python" / "kope_tvm" / "commands"
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    shown = kope("--help")
+    assert shown.exit_code == 0
+    assert {"doctor", "targets", "tune", "compile", "run", "memory", "bench"} <= names
+    assert all(f"\n  {name} " in shown.output for name in names)
+
+
+@pytest.mark.parametrize("args", [("--help",), ("tune", "--help"), ("targets",)])
+def test_help_and_targets_answer_without_tvm(args: tuple[str, ...]) -> None:
+    code = (
+        "import sys; from kope_tvm.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "sys.exit(sorted({'tvm', 'numpy', 'sqlalchemy', 'networkx', 'openai'} & set(sys.modules)))"
+    )
+    began = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True)
+    assert done.stderr in {"", "[]\n"}
+    assert time.perf_counter() - began < 5  # The import of TVM is caught above; this is a hang.
+
+
+def test_targets_table_has_a_row_for_each() -> None:
+    lines = kope("targets").output.splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", *known_targets()]
+
+
+def test_targets_as_json_is_one_object() -> None:
+    found = json.loads(kope("targets", "--json").stdout)
+    assert [each["name"] for each in found["targets"]] == list(known_targets())
+
+
+def test_one_target_in_detail() -> None:
+    found = json.loads(kope("targets", "spacemit-k1", "--json").stdout)
+    assert found["facts"]["vlen_bits"] == 256
+    assert found["tvm_target"]["num-cores"] == 8
+    assert "facts.vlen_bits           256" in kope("targets", "spacemit-k1").output
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("targets", "k320"), "unknown target 'k320'; known targets: "),
+        (("tune", "op:x", "--target", "host", "--proposer", "chat"), "no chat endpoint support"),
+        (("tune", "op:x", "--target", "host", "--proposer", "x"), "known proposers: auto, "),
+        (("tune", "op:x", "--target", "host", "--dim", "n"), "expected NAME=SIZE"),
+        (("tune", "op:x", "--target", "host", "--trials", "0"), "--trials"),
+        (("tune", "op:x"), "--target"),
+        (("run", "no.so"), "no.so: no such file; `kope compile"),
+        (("run",), "OUT.so"),
+        (("bench", "--json", "no/such/file.json"), "no folder 'no/such'"),
+        (
+            ("compile", "m", "--target", "host", "--work-dir", "no", "-o", "x.so"),
+            "--work-dir no: no such folder",
+        ),
+        (("dance",), "No such command 'dance'"),
+    ],
+)
+def test_wrong_call_exits_2_and_writes_nothing(
+    home: Path, tmp_path: Path, args: tuple[str, ...], message: str
+) -> None:
+    result = kope(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_error_under_json_is_one_object_too() -> None:
+    result = kope("targets", "k320", "--json")
+    assert result.exit_code == 2
+    error = json.loads(result.stdout)["error"]
+    assert error["kind"] == "TargetError"
+    assert error["message"] in result.stderr
+
+
+def test_failed_work_exits_1(home: Path, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("", encoding="utf-8")
+    result = kope("memory", "stats", "--memory", str(blocked / "memory.sqlite"))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: memory ")
+
+
+def test_stats_of_a_new_memory_are_zero(home: Path) -> None:
+    held = json.loads(kope("memory", "stats", "--json").stdout)
+    assert held["place"] == str(home / "memory.sqlite")
+    assert {value for name, value in held.items() if name != "place"} == {0}
+
+
+def test_doctor_finds_this_machine_usable_and_tells_no_secret(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"https://me:{SECRET}@example.org/v1")
+    monkeypatch.setenv("KOPE_MODEL", "m1")
+    result = kope("doctor", "--json")
+    assert result.exit_code == 0
+    assert SECRET not in result.output
+    found = {each["name"]: each for each in json.loads(result.stdout)["findings"]}
+    expected = "base_url https://***@example.org/v1, model m1, OPENAI_API_KEY set"
+    assert found["endpoint"]["value"] == expected
+    assert {"python", "apache-tvm", "llvm", "host", "threads", "memory"} <= set(found)
+    assert not home.exists()
+
+
+def test_doctor_reports_a_broken_settings_file_as_a_finding(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "kope.toml").write_text("base_url = \n", encoding="utf-8")
+    found = {one.name: one for one in examine({})}
+    assert not found["endpoint"].ok
+    assert found["endpoint"].value.startswith("kope.toml: not TOML")
+    assert not found["endpoint"].required
+
+
+def test_only_required_findings_break(home: Path) -> None:
+    assert not broken((Finding("qemu", False, "missing", "install it"),))
+    assert broken((Finding("llvm", False, "missing", "install it", required=True),))
+
+
+def test_environment_stands_above_the_settings_file(home: Path, tmp_path: Path) -> None:
+    text = 'base_url = "http://a/v1"\nmodel = "file"\napi_key_env = "MY_KEY"\n'
+    (tmp_path / "kope.toml").write_text(text, encoding="utf-8")
+    found = load_endpoint(home, {"KOPE_MODEL": "env", "MY_KEY": SECRET})
+    assert (found.base_url, found.model, found.has_key) == ("http://a/v1", "env", True)
+    assert SECRET not in repr(found)
+
+
+def test_settings_in_the_home_folder_are_second_to_those_here(home: Path, tmp_path: Path) -> None:
+    home.mkdir()
+    (home / "kope.toml").write_text('model = "home"\n', encoding="utf-8")
+    assert load_endpoint(home, {}).model == "home"
+    (tmp_path / "kope.toml").write_text('model = "here"\n', encoding="utf-8")
+    assert load_endpoint(home, {}).model == "here"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = 1\n", "unknown key 'a'; known keys: base_url, api_key_env, model"),
+        ("model = 1\n", "model is a int; expected a string"),
+    ],
+)
+def test_malformed_settings_are_refused(
+    home: Path, tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "kope.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=message):
+        load_endpoint(home, {})
+
+
+def test_passwords_leave_urls() -> None:
+    assert without_credentials("postgresql://u:p@db/x") == "postgresql://***@db/x"
+
+
+def test_dims_are_names_and_sizes() -> None:
+    assert parse_dims(["batch=1", "x.2=16"]) == {"batch": 1, "x.2": 16}
+
+
+@pytest.mark.parametrize("given", ["batch", "=1", "batch=", "batch=-1", "batch=0", "batch=a"])
+def test_malformed_dim_is_refused(given: str) -> None:
+    with pytest.raises(UsageError, match="expected NAME=SIZE"):
+        parse_dims([given])
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "folder"),
+    [
+        ("models/net.onnx", "host", "net-host"),
+        ("op:matmul:m=8,n=8", "x/y.toml", "op-matmul-m=8-n=8-y"),
+        ("../..", "host", "host"),
+    ],
+)
+def test_default_work_dir_is_named_after_model_and_target(
+    model: str, target: str, folder: str
+) -> None:
+    assert default_work_dir(model, target) == Path("kope-work") / folder
+
+
+@dataclass(frozen=True)
+class Pair:
+    a: float
+    b: tuple[int, ...]
+
+    @property
+    def total(self) -> float:
+        return self.a + sum(self.b)
+
+
+def test_json_has_properties_and_no_infinity() -> None:
+    assert plain(Pair(1.5, (1, 2))) == {"a": 1.5, "b": [1, 2], "total": 4.5}
+    assert plain({"x": Pair(math.inf, ())}) == {"x": {"a": None, "b": [], "total": None}}
+
+
+def test_table_is_aligned_and_uncut() -> None:
+    assert table(("A", "B"), [("long" * 50, 1)]).splitlines()[0] == "A" + " " * 201 + "B"
+
+
+@pytest.mark.parametrize(
+    ("secs", "text"),
+    [(2.0, "2 s"), (1.25e-3, "1.25 ms"), (5e-6, "5 µs"), (7e-9, "7 ns"), (math.inf, "-"), (0, "-")],
+)
+def test_times_are_spelt_for_people(secs: float, text: str) -> None:
+    assert spell_secs(secs) == text
+
+
+def test_progress_is_silent_without_a_terminal(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+", encoding="utf-8") as stream:
+        assert isinstance(progress_on(stream), SilentProgress)
+
+
+def test_live_progress_shows_trials_best_and_failures(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+", encoding="utf-8") as stream:
+        progress = LiveProgress(stream)
+        progress.start(4)
+        progress.note("resumed [2] trials")
+        progress.spent(120)
+        progress.trial("fused[a]", Measurement((1e-3,)), 1e-3, 1)
+        progress.trial("fused[a]", Measurement(error="x", code="E_RUN"), 1e-3, 2)
+        progress.close()
+        stream.seek(0)
+        shown = stream.read()
+    assert "resumed [2] trials" in shown
+    assert "2/4" in shown
+    assert "fused[a] best 1 ms · 1 failed · 120 tokens" in " ".join(shown.split())
+
+
+def test_json_is_alone_on_stdout_in_a_real_process() -> None:
+    done = kope_in_a_process("targets", "host", "--json")
+    assert (done.returncode, json.loads(done.stdout)["name"]) == (0, "host")
+
+
+def test_wrong_call_exits_2_in_a_real_process() -> None:
+    done = kope_in_a_process("targets", "k320")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: unknown target 'k320'")

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of measuring that need no compiler and no child process."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from kope_tvm.measure import MeasureConfig, image
+from kope_tvm.measure.compare import compare
+from kope_tvm.measure.job import Answer, Argument, Job, Use, decode_answer, decode_job
+from kope_tvm.measure.patience import Patience
+from kope_tvm.outcome import Measurement
+
+
+def test_equal_outputs_have_no_error() -> None:
+    ref = np.array([1.0, np.nan, np.inf, -np.inf, 0.0], np.float32)
+    assert compare(ref.copy(), ref).error == 0.0
+
+
+def test_error_is_in_units_of_the_allowed_one() -> None:
+    ref = np.ones((2, 3), np.float32)
+    got = ref.copy()
+    got[1, 2] = 1.004
+    worst = compare(got, ref)
+    assert worst.error == pytest.approx(2.0, rel=1e-3)  # allowed: 1e-3 * (1 + rms 1)
+    assert worst.place == "max_rel 2.0e-03 at [1, 2]"
+
+
+def test_unwritten_nan_is_infinitely_wrong() -> None:
+    ref = np.ones(4, np.float32)
+    got = np.array([1, 1, np.nan, 1], np.float32)
+    worst = compare(got, ref)
+    assert worst.error == np.inf
+    assert worst.place == "nan for 1 at [2]"
+
+
+def test_infinity_where_a_number_is_expected_is_wrong() -> None:
+    ref = np.ones(2, np.float32)
+    assert compare(np.array([1, np.inf], np.float32), ref).error == np.inf
+    assert compare(ref, np.array([1, np.inf], np.float32)).error == np.inf
+
+
+def test_all_zeros_for_small_numbers_is_wrong() -> None:
+    ref = np.full((8, 8), 1e-6, np.float32)
+    assert compare(np.zeros_like(ref), ref).error > 100
+
+
+def test_anything_but_zero_for_zeros_is_wrong() -> None:
+    ref = np.zeros(3, np.float32)
+    assert compare(np.array([0, 1e-20, 0], np.float32), ref).error == np.inf
+
+
+def test_integers_are_compared_exactly() -> None:
+    ref = np.array([[7, 8]], np.int32)
+    assert compare(ref, ref).error == 0.0
+    worst = compare(np.array([[7, 9]], np.int32), ref)
+    assert worst.error == np.inf
+    assert worst.place == "max_rel 1.2e-01 at [0, 1]"
+
+
+def test_scalar_and_empty_outputs_compare() -> None:
+    assert compare(np.array(2.0, np.float32), np.array(2.0, np.float32)).error == 0.0
+    assert compare(np.zeros((0, 4), np.float32), np.zeros((0, 4), np.float32)).error == 0.0
+
+
+def test_job_and_answer_survive_the_wire() -> None:
+    argument = Argument("A", "float32", (4, 0), Use.UPDATE, 3)
+    job = Job({"kind": "llvm", "num-cores": 2}, MeasureConfig(repeat=5), 1 << 30, True, (argument,))
+    assert decode_job(job.encode()) == job
+    answer = Answer(Measurement((1.0, 2.0), max_error=0.5), (argument,))
+    assert decode_answer(answer.encode()) == answer
+
+
+@pytest.mark.parametrize("packet", [b"", b"\xff\xfe", b"[]", b"{}", b'{"measurement": 1}'])
+def test_garbled_answers_are_value_key_or_type_errors(packet: bytes) -> None:
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        decode_answer(packet)
+
+
+def test_image_returns_its_tensors_and_cannot_be_changed() -> None:
+    arguments = (
+        Argument("A", "float32", (3, 5), Use.READ),
+        Argument("n", "int32", (), Use.SCALAR),
+        Argument("B", "int8", (0, 4), Use.READ),
+        Argument("C", "float16", (7,), Use.UPDATE),
+        Argument("D", "int64", (2,), Use.WRITE),
+    )
+    dtypes = [np.dtype(name) for name in ("float32", "V1", "int8", "float16", "int64")]
+    first = np.arange(15, dtype=np.float32).reshape(3, 5)
+    empty, half, whole = np.zeros((0, 4), np.int8), np.ones(7, np.float16), np.array([1, 2])
+    fd = image.create()
+    try:
+        image.write(
+            fd, image.Tensors((first, None, empty, half, None), (None, None, None, half * 2, whole))
+        )
+        image.seal(fd)
+        got = image.read(fd, arguments, dtypes)
+        with pytest.raises(PermissionError):
+            os.pwrite(fd, b"x", 0)
+    finally:
+        os.close(fd)
+    assert [part is None for part in got.before] == [False, True, False, False, True]
+    assert [part is None for part in got.after] == [True, True, True, False, False]
+    np.testing.assert_array_equal(got.before[0], first)
+    np.testing.assert_array_equal(got.after[3], half * 2)
+    np.testing.assert_array_equal(got.after[4], whole)
+
+
+def test_a_sleeping_process_is_over_at_its_limit_and_not_before() -> None:
+    pid = os.posix_spawnp("sleep", ["sleep", "60"], os.environ)
+    try:
+        assert Patience(pid, 0.0).is_over()
+        assert not Patience(pid, 60.0).is_over()
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
