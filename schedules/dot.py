@@ -53,8 +53,8 @@ def tile_dot(
 
 
 def _tile_partial(sch: Schedule, partial: SBlockRV, col: int, rank: int) -> None:
-    _, *loops = sch.get_loops(partial)
-    spatial, lane, reduce = loops[:rank], loops[rank], loops[rank + 1 :]
+    _, lane, *loops = sch.get_loops(partial)
+    spatial, reduce = loops[:rank], loops[rank:]
     others = [loop for i, loop in enumerate(spatial) if i != col]
     sch.reorder(*others, *reduce, spatial[col], lane)
     sch.unroll(spatial[col])

@@ -113,18 +113,21 @@ class _Rows:
         self.hint(outer, count, lane)
         return partial
 
-    def add_up(self, block: Any, vectors: Any, lanes: int, axis: int) -> Any:
-        """Reduce the partial results of `block` to one vector; answers the block that does."""
+    def add_up(self, block: Any, vectors: Any, lanes: int, axis: int) -> list[Any]:
+        """Reduce the partial results of `block` by halves; answers all blocks that do, in order."""
         sch = self.sch
-        *_, inner = sch.get_loops(block)
-        _, lane = sch.split(inner, [vectors, lanes])
-        partial = sch.rfactor(lane, axis)
-        *_, count, lane = sch.get_loops(partial)
-        sch.reorder(count, lane)
-        sch.vectorize(lane)
-        sch.unroll(count)
+        blocks, count, width = [], vectors, lanes
+        while width > 1:
+            _, lane = sch.split(sch.get_loops(block)[-1], [count, width])
+            half = sch.rfactor(lane, axis)
+            *_, outer, lane = sch.get_loops(half)
+            sch.reorder(outer, lane)
+            sch.vectorize(lane)
+            sch.unroll(outer)
+            blocks.append(half)
+            count, width = 2, width // 2
         sch.unroll(sch.get_loops(block)[-1])
-        return partial
+        return [*blocks, block]
 
     def sample_vectors(self, columns: int, lanes: int) -> Any:
         """How many vectors of partial results; never more than a row fills."""
@@ -173,7 +176,7 @@ class _AlongColumns(_Rows):
         axis = len(self.stages.row_extents)
         if columns and stage.block.is_reduction:
             partial = self.accumulate(self.fused(columns), vectors, lanes, axis)
-            blocks = [partial, self.add_up(block, vectors, lanes, axis), block]
+            blocks = [partial, *self.add_up(block, vectors, lanes, axis)]
         elif columns:
             self.vectorized(self.fused(columns), unroll, lanes)
         for each in blocks:
@@ -261,7 +264,7 @@ class _Whole(_Rows):
             return
         part = sch.rfactor(task, 0)
         partial = self.accumulate(sch.get_loops(part)[-1], vectors, lanes, 1)
-        summed = self.add_up(part, vectors, lanes, 1)
-        merged = sch.merge(*(sch.get_loops(b)[0] for b in (partial, summed, part)))
+        nests = [partial, *self.add_up(part, vectors, lanes, 1)]
+        merged = sch.merge(*(sch.get_loops(nest)[0] for nest in nests))
         if not self.is_small:
             sch.parallel(merged)

@@ -82,7 +82,7 @@ def _endless(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> No
 def _out_of_bounds(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
     T.func_attr({"global_symbol": "main"})
     for i in range(64):
-        B[i * 1000000007] = A[i]
+        B[i * 33554432] = A[i]
 
 
 @T.prim_func(s_tir=True)
@@ -97,6 +97,13 @@ def _leaving(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> No
     T.func_attr({"global_symbol": "main"})
     B[0] = A[0]
     T.evaluate(T.call_extern("int32", "exit", 0))
+
+
+@T.prim_func(s_tir=True)
+def _overflowing(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
+    T.func_attr({"global_symbol": "main"})
+    for i in range(64):
+        B[i * 1000000007] = A[i]
 
 
 @T.prim_func(s_tir=True)
@@ -119,6 +126,19 @@ def _matmul(
             with T.init():
                 C[vi, vj] = T.float32(0)
             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+@T.prim_func(s_tir=True)
+def _matmul_backwards(
+    A: T.Buffer((64, 64), "float32"),
+    B: T.Buffer((64, 64), "float32"),
+    C: T.Buffer((64, 64), "float32"),
+) -> None:
+    T.func_attr({"global_symbol": "main"})
+    for i, j in T.grid(64, 64):
+        C[i, j] = T.float32(0)
+        for k in range(64):
+            C[i, j] = C[i, j] + A[i, 63 - k] * B[63 - k, j]
 
 
 @T.prim_func(s_tir=True)
@@ -148,13 +168,13 @@ def _second_output_wrong(
 
 @T.prim_func(s_tir=True)
 def _take(
-    A: T.Buffer((5, 4), "float32"), I: T.Buffer((9,), "int64"), B: T.Buffer((9, 4), "float32")
+    A: T.Buffer((5, 4), "float32"), rows: T.Buffer((9,), "int64"), B: T.Buffer((9, 4), "float32")
 ) -> None:
     T.func_attr({"global_symbol": "main"})
     for i, j in T.grid(9, 4):
         with T.sblock("B"):
             vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[I[vi], vj]
+            B[vi, vj] = A[rows[vi], vj]
 
 
 @T.prim_func(s_tir=True)
@@ -266,10 +286,22 @@ def test_a_crash_names_its_signal_and_costs_only_itself(pool: Pool) -> None:
 
 
 def test_a_build_error_says_what_failed(pool: Pool) -> None:
-    unlinkable, right = _outcomes(pool, [_unlinkable, _double], _double)
-    assert (unlinkable.code, unlinkable.stage) == ("E_BUILD", "build")
-    assert "kope_no_such_function" in unlinkable.error
+    overflowing, right = _outcomes(pool, [_overflowing, _double], _double)
+    assert (overflowing.code, overflowing.stage) == ("E_BUILD", "build")
+    assert "exceeds range of int32" in overflowing.error
     assert right.ok
+
+
+def test_a_missing_symbol_is_named(pool: Pool) -> None:
+    (unlinkable,) = _outcomes(pool, [_unlinkable], _double)
+    assert unlinkable.code == "E_CRASH"
+    assert "kope_no_such_function" in unlinkable.error
+
+
+def test_another_order_of_summation_is_right_but_not_the_same(pool: Pool) -> None:
+    (outcome,) = _outcomes(pool, [_matmul_backwards], _matmul)
+    assert outcome.ok
+    assert 0 < outcome.max_error < 0.1
 
 
 def test_a_module_that_is_none_is_a_build_error(pool: Pool) -> None:

@@ -21,6 +21,7 @@ from kope_tvm.console import plain, table
 from kope_tvm.doctor import Finding, broken, examine
 from kope_tvm.errors import UsageError
 from kope_tvm.machine import known_targets
+from kope_tvm.operators import parse_operator
 from kope_tvm.outcome import Measurement
 from kope_tvm.progress import LiveProgress, SilentProgress, progress_on, spell_secs
 
@@ -111,6 +112,12 @@ def test_wrong_call_exits_2_and_writes_nothing(
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bench_lists_specs_that_tune_takes() -> None:
+    specs = kope("bench", "--list").output.split()
+    assert "op:matmul:m=512,n=512,k=512,dtype=float32" in specs
+    assert all(parse_operator(spec) for spec in specs)
 
 
 def test_error_under_json_is_one_object_too() -> None:

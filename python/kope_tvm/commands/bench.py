@@ -9,6 +9,8 @@ import click
 
 from kope_tvm.errors import UsageError
 
+_PIPE_COLUMNS = 200
+
 
 @click.command("bench", short_help="Compare kope with its peers.")
 @click.option("--suite", default="quick", show_default=True, metavar="quick|kope53|op:...")
@@ -57,10 +59,13 @@ def _bench(
     found = run_bench(suite, peers, target=target, trials=trials, seed=seed, say=say)
     if json_file is not None:
         write_json(found, json_file)
-    Console().print(table(found))
+    # In a pipe rich assumes 80 columns, and would cut the operators' names.
+    console = Console()
+    console.width = console.width if console.is_terminal else _PIPE_COLUMNS
+    console.print(table(found))
 
 
 def _operators() -> str:
     from kope_tvm.operators import known_operators
 
-    return "\n".join(operator.signature for operator in known_operators().values())
+    return "\n".join(f"op:{name}:{each.signature}" for name, each in known_operators().items())

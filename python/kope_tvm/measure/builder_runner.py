@@ -24,7 +24,7 @@ _ARTIFACT = "module.json"
 
 
 @derived_object
-class KopeBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
+class KopeBuilder(ms.builder.PyBuilder):
     """Hands each module to a `KopeRunner`, in a folder that MetaSchedule removes afterwards."""
 
     def build(self, build_inputs: list[Any]) -> list[Any]:
@@ -33,7 +33,7 @@ class KopeBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
 
 
 @derived_object
-class KopeRunner(ms.runner.PyRunner):  # type: ignore[misc]
+class KopeRunner(ms.runner.PyRunner):
     """Builds and measures what a `KopeBuilder` handed over; checked where `reference` is given."""
 
     def __init__(self, pool: Pool, reference: IRModule | None = None) -> None:
@@ -49,7 +49,7 @@ class KopeRunner(ms.runner.PyRunner):  # type: ignore[misc]
 
 
 @derived_object
-class _Done(ms.runner.PyRunnerFuture):  # type: ignore[misc]
+class _Done(ms.runner.PyRunnerFuture):
     """The future of a measurement that has been made."""
 
     def __init__(self, measurement: Measurement) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tensors every candidate of a task shares: inputs and the untuned function's outputs.
 
-They lie one after another in an anonymous memory file, so that nothing is left on disk whoever dies.
+They lie one after another in an anonymous memory file: nothing is left on disk whoever dies.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def write(image_fd: int, tensors: Tensors) -> None:
     for array in (*tensors.before, *tensors.after):
         if array is not None and array.size:
             raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            _write_all(image_fd, memoryview(raw), offset)
+            _write_all(image_fd, memoryview(raw.data), offset)
             offset = _aligned(offset + raw.nbytes)
     os.ftruncate(image_fd, max(offset, 1))
 

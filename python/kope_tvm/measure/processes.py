@@ -70,7 +70,7 @@ class Worker:
             self._sock.send(GO)
 
     def last_words(self) -> str:
-        """The last line it printed."""
+        """The last line it printed, an error before others."""
         return _last_line(self._stderr_fd)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class ZygoteClient:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._stderr_fd, stderr_fd = _bounded_pipe()
         with theirs:
-            self._process = subprocess.Popen(  # noqa: S603
+            self._process = subprocess.Popen(
                 [sys.executable, "-c", _BOOTSTRAP, str(theirs.fileno()), *sys.path],
                 pass_fds=[theirs.fileno()],
                 env=_environment(num_cores),
@@ -219,8 +219,8 @@ class ZygoteClient:
 def _environment(num_cores: int) -> dict[str, str]:
     """One thread until a kernel runs; no secret for native code to find."""
     env = {name: value for name, value in os.environ.items() if name not in _SECRETS}
-    threads = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    return env | threads | {"TVM_NUM_THREADS": str(num_cores)}
+    one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return env | one | {"TVM_NUM_THREADS": str(num_cores)}
 
 
 def _bounded_pipe() -> tuple[int, int]:
@@ -234,7 +234,9 @@ def _last_line(pipe_fd: int) -> str:
     except BlockingIOError:
         return ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else ""
+    # TVM follows a crash with a backtrace: LLVM's own complaint stands before it.
+    telling = [line for line in lines if "error:" in line.lower()] or lines
+    return telling[-1][:200] if telling else ""
 
 
 def _memory_file(content: bytes) -> int:

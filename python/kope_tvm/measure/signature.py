@@ -60,7 +60,7 @@ class _Usage:
         self.written |= written
         # A reduction's init block starts its output; without one, what is there is read.
         if block.init is None and not isinstance(block.body, SBlock):
-            self.updated |= written & {load for load in _loaded_here(block.body)}
+            self.updated |= written & set(_loaded_here(block.body))
 
     def _store(self, store: BufferStore) -> None:
         self.written.add(store.buffer)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a forked child does with its one module: build, wait for the word, check, time, answer.
 
-Everything here may be killed at any instruction, and shares its process with a candidate's native code.
+Everything here may be killed at any instruction, and shares its process with native code of
+a candidate's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 from kope_tvm.errors import KopeError
 from kope_tvm.measure import image, signature
 from kope_tvm.measure.compare import compare
-from kope_tvm.measure.job import GO, Answer, Argument, Job
+from kope_tvm.measure.job import GO, Answer, Argument, Job, Use
 from kope_tvm.outcome import Measurement
 
 SLOW_SECS = 0.5
@@ -72,9 +73,7 @@ def _failed(
 ) -> bytes:
     text = first_line(error)
     return Answer(
-        Measurement(
-            stage=stage, code=code, error=text, build_secs=build_secs, max_error=max_error
-        )
+        Measurement(stage=stage, code=code, error=text, build_secs=build_secs, max_error=max_error)
     ).encode()
 
 
@@ -132,7 +131,7 @@ def _random_values(job: Job, built: _Built, device: Any) -> list[Any]:
 
 
 def _random_value(argument: Argument, rng: np.random.Generator, device: Any) -> Any:
-    if not argument.filled and not argument.written:
+    if argument.use is Use.SCALAR:
         return signature.scalar_value(argument.dtype)
     dtype = signature.host_dtype(argument.dtype)
     return _tensor(argument, signature.random_array(argument, dtype, rng), device)
@@ -184,7 +183,7 @@ class _Check:
         self.function = built.function
         self.arguments = job.arguments
         dtypes = [
-            np.dtype(np.void) if not (arg.filled or arg.written) else signature.host_dtype(arg.dtype)
+            np.dtype(np.void) if arg.use is Use.SCALAR else signature.host_dtype(arg.dtype)
             for arg in job.arguments
         ]
         self.tensors = image.read(image_fd, job.arguments, dtypes)
@@ -226,7 +225,7 @@ class _Check:
         rows = zip(
             self.arguments, self.values, self.tensors.before, self.tensors.after, strict=True
         )
-        return [row for row in rows if row[0].filled or row[0].written]
+        return [row for row in rows if row[0].use is not Use.SCALAR]
 
 
 def _same_signature(given: tuple[Argument, ...], expected: tuple[Argument, ...]) -> None:

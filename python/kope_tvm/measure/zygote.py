@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that has imported TVM and forks a child per candidate, in milliseconds.
 
-It runs no candidate, starts no thread and compiles nothing, so that forking it is safe. It kills its
-children and ends when the tuner's end of the control socket closes; they die with it by PDEATHSIG.
+It runs no candidate, starts no thread and compiles nothing, so that forking it is safe. It kills
+its children and ends when the tuner's end of the control socket closes; they die with it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from kope_tvm.measure.job import MAX_PACKET_BYTES, decode_job
+
 _PR_SET_PDEATHSIG = 1
 _POLL_SECS = 1.0
-MAX_PACKET_BYTES = 1 << 17
 
 
 class Zygote:
@@ -48,12 +49,13 @@ class Zygote:
                 _kill_group(pid)
 
     def _step(self) -> bool:
-        ready, _, _ = select.select([self._control, self._wakeup], [], [], _POLL_SECS)
+        control_fd = self._control.fileno()
+        ready, _, _ = select.select([control_fd, self._wakeup], [], [], _POLL_SECS)
         if self._wakeup in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wakeup, 4096)
         self._reap()
-        return self._obey() if self._control in ready else True
+        return self._obey() if control_fd in ready else True
 
     def _tell(self, **event: int) -> None:
         self._control.send(json.dumps(event).encode())
@@ -108,12 +110,11 @@ class Zygote:
             _work(job, fds)
             status = 0
         finally:
-            # No destructors: TVM's pool threads would be joined, and a candidate may have broken them.
+            # No destructors: a candidate may have broken what they tidy up.
             os._exit(status)
 
 
 def _work(packet: bytes, fds: list[int]) -> None:
-    from kope_tvm.measure.job import decode_job
     from kope_tvm.measure.worker import answer_and_close
 
     sock_fd, stderr_fd, module_fd, image_fd = (*fds, -1)[:4]
