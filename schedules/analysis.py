@@ -36,7 +36,7 @@ class Index:
     coefs: tuple[int, ...]
     const: int
     linear: bool = True
-    """False where it is no such sum with constant coefficients; `coefs` then marks by 1 what it uses."""
+    """False where it is no sum with constant coefficients; `coefs` then marks by 1 what it uses."""
 
     @property
     def iters(self) -> tuple[int, ...]:

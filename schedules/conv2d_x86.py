@@ -37,7 +37,7 @@ from kope_tvm.target import Facts, TargetSpec
 
 @dataclass(frozen=True)
 class Conv:
-    """The sizes of `out[n, oc, y, x] += data[n, ic, y*s + ky, x*s + kx] * weight[oc, ic, ky, kx]`."""
+    """The sizes of `out[n,oc,y,x] += data[n,ic,y*s+ky,x*s+kx] * weight[oc,ic,ky,kx]`."""
 
     batch: int
     out_channels: int
@@ -129,7 +129,7 @@ def _build(
     func: tirx.PrimFunc, info: Analysis, anchor: Block, conv: Conv, layout: _Layout, facts: Facts
 ) -> Schedule | None:
     sch = Schedule(IRModule({"main": func}))
-    epilogue = fuse_epilogue(sch, info, anchor)
+    epilogue = fuse_epilogue(sch, info, anchor, layout.lanes, facts)
     if epilogue is None:
         return None
     block = sch.get_sblock(anchor.name)
@@ -158,7 +158,7 @@ def _build_dot(
     func: tirx.PrimFunc, info: Analysis, anchor: Block, conv: Conv, lanes: int, facts: Facts
 ) -> Schedule | None:
     sch = Schedule(IRModule({"main": func}))
-    epilogue = fuse_epilogue(sch, info, anchor)
+    epilogue = fuse_epilogue(sch, info, anchor, lanes, facts)
     if epilogue is None or settle_producers(sch, info, anchor, set()) is None:
         return None
     roles = Roles((0, 2), 3, 1, (5, 6, 4), conv.data, 1 - conv.data)

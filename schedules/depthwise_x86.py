@@ -83,7 +83,7 @@ def _build(
     func: tirx.PrimFunc, info: Analysis, anchor: Block, conv: Depthwise, lanes: int, facts: Facts
 ) -> Schedule | None:
     sch = Schedule(IRModule({"main": func}))
-    epilogue = fuse_epilogue(sch, info, anchor)
+    epilogue = fuse_epilogue(sch, info, anchor, lanes, facts)
     image = anchor.loads[conv.data]
     pad = info.writer(image.buffer)
     is_padded = pad is not None and not is_copy(pad)

@@ -78,7 +78,7 @@ def _build_dot(
     func: tirx.PrimFunc, info: Analysis, anchor: Block, roles: Roles, lanes: int, facts: Facts
 ) -> Schedule | None:
     sch = Schedule(IRModule({"main": func}))
-    epilogue = fuse_epilogue(sch, info, anchor)
+    epilogue = fuse_epilogue(sch, info, anchor, lanes, facts)
     stay = settle_producers(sch, info, anchor, {load.buffer for load in anchor.loads})
     if epilogue is None or stay is None:
         return None
@@ -149,7 +149,7 @@ def _build(
     func: tirx.PrimFunc, info: Analysis, anchor: Block, roles: Roles, layout: _Layout, facts: Facts
 ) -> Schedule | None:
     sch = Schedule(IRModule({"main": func}))
-    epilogue = fuse_epilogue(sch, info, anchor)
+    epilogue = fuse_epilogue(sch, info, anchor, layout.lanes, facts)
     if epilogue is None:
         return None
     block = sch.get_sblock(anchor.name)

@@ -23,36 +23,56 @@ _MOVE_WORK = 8
 """Multiply-adds in the time of moving one element."""
 
 
-def fuse_epilogue(sch: Schedule, info: Analysis, anchor: Block) -> SBlockRV | None:
-    """Inlines all that follows the anchor into one block and returns it; None where it cannot."""
+def fuse_epilogue(
+    sch: Schedule, info: Analysis, anchor: Block, lanes: int, facts: Facts
+) -> SBlockRV | None:
+    """Makes one block of the elementwise operations after the anchor; None where it cannot.
+
+    What follows them and is not elementwise (a broadcast, a transpose) becomes a stage of its own.
+    """
     after = info.descendants(anchor)
-    block = sch.get_sblock(anchor.name)
-    if not after:
-        return sch.cache_write(block, 0, "local")
     known = (anchor, *after, *info.ancestors(anchor))
     aside = [b for b in info.blocks if b not in known]
     if any(info.is_output(b) or not b.is_injective for b in aside):
         return None
-    if not _is_chain(info, anchor, after):
+    near = _elementwise(info, anchor, after)
+    far = after[len(near) :]
+    if not _is_separable(info, (anchor, *near), far):
         return None
-    for other in (*aside, *after[:-1]):
+    for other in (*aside, *near[:-1], *far[:-1]):
         sch.compute_inline(sch.get_sblock(other.name))
+    if far:
+        stage(sch, sch.get_sblock(far[-1].name), lanes, facts)
+    block = sch.get_sblock(anchor.name)
+    if not near:
+        return sch.cache_write(block, 0, "local")
     sch.set_scope(block, 0, "local")
-    return sch.get_sblock(after[-1].name)
+    return sch.get_sblock(near[-1].name)
 
 
-def _is_chain(info: Analysis, anchor: Block, after: tuple[Block, ...]) -> bool:
-    """Whether `after` is elementwise on the anchor's output and only its last block is output."""
-    chain = anchor.writes.union(*(block.writes for block in after))
-    shape = anchor.stores[0].shape
-    if info.is_output(anchor) or not info.is_output(after[-1]):
-        return False
-    return all(
-        block.is_injective
-        and (block is after[-1] or not info.is_output(block))
-        and block.stores[0].shape == shape
-        and all(a.is_identity for a in (*block.stores, *block.loads) if a.buffer in chain)
-        for block in after
+def _elementwise(info: Analysis, anchor: Block, after: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The leading blocks of `after` that are elementwise on the anchor's output."""
+    chain = anchor.writes
+    for count, block in enumerate(after):
+        chain |= block.writes
+        own = [access for access in (*block.stores, *block.loads) if access.buffer in chain]
+        if (
+            not block.is_injective
+            or block.stores[0].shape != anchor.stores[0].shape
+            or not all(access.is_identity for access in own)
+        ):
+            return after[:count]
+    return after
+
+
+def _is_separable(info: Analysis, near: tuple[Block, ...], far: tuple[Block, ...]) -> bool:
+    """Whether only the last block of all is output, and `far` reads only the last of `near`."""
+    blocks = (*near, *far)
+    inner = {name for block in near[:-1] for name in block.writes}
+    return (
+        all(block.is_injective and not block.reads & inner for block in far)
+        and info.is_output(blocks[-1])
+        and not any(info.is_output(block) for block in blocks[:-1])
     )
 
 
@@ -83,7 +103,7 @@ def producer_of(sch: Schedule, anchor: SBlockRV, operand: int) -> SBlockRV:
 
 
 def is_multiply_add(anchor: Block) -> bool:
-    """Whether the block is `out += a * b`, each operand widened or not, of two different buffers."""
+    """Whether the block is `out += a * b` of two different buffers, widened or not."""
     if len(anchor.stores) != 1 or len(anchor.loads) != 2 or len(anchor.reads) != 2:
         return False
     value = anchor.body.value

@@ -10,7 +10,7 @@ import tvm
 from tvm import tirx
 
 from kope_tvm.schedules.analysis import Analysis, Block
-from kope_tvm.schedules.rows import GRAIN_VECTORS, HINT, lanes_for, sample
+from kope_tvm.schedules.rows import GRAIN_VECTORS, HINT, sample
 from kope_tvm.schedules.stages import element_bits, is_x86, mixes_kinds, start
 from kope_tvm.target import Facts, TargetSpec
 
@@ -56,23 +56,27 @@ def _schedule_planes(
     sch: tvm.s_tir.Schedule, analysis: Analysis, anchor: Block, facts: Facts
 ) -> None:
     last = analysis.descendants(anchor)[0] if analysis.descendants(anchor) else anchor
-    batch, channels, _, width = anchor.extents("S")
+    num_planes = prod(anchor.extents("S")[:2])
     bits = element_bits(anchor)
-    lanes = lanes_for(width, bits, facts)
+    lanes = min(anchor.extents("S")[3], facts.vlen_bits // bits)
     block = sch.get_sblock(last.name)
-    loops = sch.get_loops(block)
-    plane = sch.fuse(*loops[:2])
+    # Several planes at a time: what was padded has left the store queue before it is read.
+    groups_fit = [n for n in (1, 2, 4, 8) if num_planes % n == 0]
+    plane_bytes = prod(anchor.loads[0].shape[2:]) * bits // 8
+    guess = max(n for n in groups_fit if n == 1 or n * plane_bytes * 2 <= facts.l1_bytes)
+    group = sample(sch, groups_fit, guess)
+    groups, plane = sch.split(sch.fuse(*sch.get_loops(block)[:2]), [None, group])
     work = prod(it.extent for it in anchor.iters) * bits // facts.vlen_bits
-    if facts.num_cores > 1 and work >= GRAIN_VECTORS and batch * channels >= facts.num_cores:
-        sch.parallel(plane)
+    if facts.num_cores > 1 and work >= GRAIN_VECTORS and num_planes >= facts.num_cores:
+        sch.parallel(groups)
     if last is not anchor:
         sch.compute_at(sch.get_sblock(anchor.name), plane, preserve_unit_loops=True)
         _vectorized(sch, sch.get_loops(block)[-1], lanes)
     for producer in analysis.producers(anchor):
         padding = sch.get_sblock(producer.name)
-        sch.compute_at(padding, plane, preserve_unit_loops=True)
+        sch.compute_at(padding, groups, preserve_unit_loops=True)
         row, column = sch.get_loops(padding)[-2:]
-        _vectorized(sch, column, lanes)
+        _vectorized(sch, column, facts.vlen_bits // bits)
         sch.annotate(row, HINT, True)
     _windows(sch, anchor, lanes)
 

@@ -153,40 +153,31 @@ class _AlongColumns(_Rows):
         columns = min((prod(s.column_extents) for s in self.stages.stages if s.columns), default=1)
         lanes = lanes_for(columns, self.stages.lane_bits, self.facts)
         vectors = self.sample_vectors(columns, lanes)
-        unroll = sample(self.sch, [1, 2, 4], 1)
-        heights = [n for n in (1, 2, 4, 8) if num_rows % n == 0]
-        height = sample(self.sch, heights, self._height(heights))
+        # A short row is unrolled to a few tests; a long one only fills the instruction cache.
+        unroll = sample(self.sch, [1, 2, 4], 4 if columns < 32 * lanes else 1)
+        # One row keeps its partial results in registers; more overlap their scalar parts.
+        heights = [n for n in (1, 2, 4) if num_rows % n == 0]
+        height = sample(self.sch, heights, 1)
         tasks = sample(self.sch, *self.task_counts(num_rows // heights[-1]))
         tiles: list[Any] = []
         for stage in self.stages.stages:
             self._stage(stage, (vectors, unroll, height), lanes, tiles)
         self.parallel(self.sch.merge(*tiles) if len(tiles) > 1 else tiles[0], tasks)
 
-    def _height(self, heights: list[int]) -> int:
-        """Rows whose intermediate results take half of the first-level cache."""
-        row_bytes = self.stages.num_columns * self.stages.lane_bits // 8
-        fits = [n for n in heights if n <= 2 and n * row_bytes * 2 <= self.facts.l1_bytes]
-        return max(fits, default=1)
-
     def _stage(self, stage: Stage, sampled: tuple[Any, Any, Any], lanes: int, tiles: list[Any]) -> None:
         vectors, unroll, height = sampled
         block, rows, columns = self.nest(stage)
-        row = self.fused(rows)
+        self.fused(rows)
         blocks = [block]
-        axis = len(self.stages.row_extents)
+        axis = len(stage.block.stores[0].indices)
         if columns and stage.block.is_reduction:
             partial = self.accumulate(self.fused(columns), vectors, lanes, axis)
             blocks = [partial, *self.add_up(block, vectors, lanes, axis)]
         elif columns:
             self.vectorized(self.fused(columns), unroll, lanes)
         for each in blocks:
-            row = self.fused_rows(each)
-            tile, _ = self.sch.split(row, [None, height])
+            tile, _ = self.sch.split(self.sch.get_loops(each)[0], [None, height])
             tiles.append(tile)
-
-    def fused_rows(self, block: Any) -> Any:
-        """The loop over all rows of `block`, which rfactor may have given loops of its own."""
-        return self.sch.get_loops(block)[0]
 
 
 class _AlongRows(_Rows):
@@ -262,9 +253,10 @@ class _Whole(_Rows):
             if not self.is_small:
                 sch.parallel(task)
             return
-        part = sch.rfactor(task, 0)
-        partial = self.accumulate(sch.get_loops(part)[-1], vectors, lanes, 1)
-        nests = [partial, *self.add_up(part, vectors, lanes, 1)]
+        axis = len(stage.block.stores[0].indices)
+        part = sch.rfactor(task, axis)
+        partial = self.accumulate(sch.get_loops(part)[-1], vectors, lanes, axis + 1)
+        nests = [partial, *self.add_up(part, vectors, lanes, axis + 1)]
         merged = sch.merge(*(sch.get_loops(nest)[0] for nest in nests))
         if not self.is_small:
             sch.parallel(merged)

@@ -8,8 +8,6 @@ from typing import Any
 
 from kope_tvm.versions import check_versions
 
-check_versions()
-
 _PUBLIC = {
     "KopeStrategy": "kope_tvm.strategy",
     "KopeBuilder": "kope_tvm.measure.builder_runner",
@@ -26,4 +24,5 @@ __all__ = sorted(_PUBLIC)
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'kope_tvm' has no attribute {name!r}; it has {__all__}")
+    check_versions()
     return getattr(importlib.import_module(_PUBLIC[name]), name)

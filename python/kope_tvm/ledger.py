@@ -8,7 +8,7 @@ two of them is made good when the work_dir is opened again.
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -75,6 +75,11 @@ class Ledger:
                 candidate = replay(experience)
                 if candidate is not None:
                     self._records.commit(task.key, candidate.sch.trace, experience.run_secs)
+
+    def settle(self, times: Mapping[tuple[str, str], tuple[float, ...]]) -> None:
+        """Put the finals' times, by task key and trace, into MetaSchedule's records."""
+        if times:
+            self._records.settle(times)
 
     def open_workload(self, mod: Any, task: Task) -> None:
         """Make the task's untuned module the workload under which its records are kept."""

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tvm.s_tir import meta_schedule as ms
 from kope_tvm.errors import WorkDirError
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
-from kope_tvm.workbench import state_of
+from kope_tvm.workbench import state_of, trace_text
 
 _RECORDS = "database_tuning_record.json"
 _WORKLOADS = "database_workload.json"
@@ -27,6 +28,7 @@ class Records:
     def __init__(self, work_dir: Path, target: TargetSpec) -> None:
         """Raises WorkDirError where the JSON is not MetaSchedule's."""
         self._target = tvm.target.Target(dict(target.tvm_target))
+        self._work_dir = work_dir
         self._workloads: dict[str, tuple[Any, Any]] = {}
         self.database = open_database(work_dir)
 
@@ -42,12 +44,31 @@ class Records:
         record = ms.database.TuningRecord(trace, workload, secs, self._target, args_info)
         self.database.commit_tuning_record(record)
 
+    def settle(self, times: Mapping[tuple[str, str], tuple[float, ...]]) -> None:
+        """Replace the times of records, by task key and trace; the files are never without them."""
+        with tempfile.TemporaryDirectory(dir=self._work_dir, prefix=".settling-") as folder:
+            fresh = ms.database.JSONDatabase(work_dir=folder, allow_missing=True)
+            for record in self.database.get_all_tuning_records():
+                where = state_of(record.workload.mod), trace_text(record.trace)
+                _copy(record, fresh, times.get(where, tuple(map(float, record.run_secs or ()))))
+            for name in (_RECORDS, _WORKLOADS):
+                Path(folder, name).replace(self._work_dir / name)
+
     def states(self, task: Task) -> frozenset[str]:
         """Structural hashes of the modules that are on record for a task."""
         mod = tvm.ir.load_json(task.mod_json)
         records = self.database.get_all_tuning_records()
         mine = [one for one in records if state_of(one.workload.mod) == task.key]
         return frozenset(_replayed(mod, record) for record in mine)
+
+
+def _copy(record: Any, into: Any, run_secs: Sequence[float]) -> None:
+    workload = into.commit_workload(record.workload.mod)
+    into.commit_tuning_record(
+        ms.database.TuningRecord(
+            record.trace, workload, list(run_secs), record.target, record.args_info
+        )
+    )
 
 
 def open_database(work_dir: Path) -> Any:

@@ -16,6 +16,7 @@ from kope_tvm.allocation import Allocation
 from kope_tvm.candidate import Candidate
 from kope_tvm.context import Trial
 from kope_tvm.errors import UsageError
+from kope_tvm.finals import finals, remeasured
 from kope_tvm.ledger import Ledger
 from kope_tvm.machine import load_target
 from kope_tvm.measure.config import MeasureConfig
@@ -28,15 +29,18 @@ from kope_tvm.panel import Panel
 from kope_tvm.progress import Progress, SilentProgress
 from kope_tvm.proposal import Decisions
 from kope_tvm.report import TaskReport, TuneReport
-from kope_tvm.round import Run, Tuning
+from kope_tvm.round import Run, Tuning, proposal_text
 from kope_tvm.seam import Gate, Proposer
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
 from kope_tvm.toolchain import toolchain
+from kope_tvm.versions import check_versions
 from kope_tvm.workbench import Workbench, decisions_of, make_task, replayed
 
 if TYPE_CHECKING:
     from tvm import IRModule
+
+_FIRST_ROUND = 4
 
 _LOG = logging.getLogger("kope_tvm")
 
@@ -66,6 +70,7 @@ def tune(
     measured before is kept.
     """
     started = time.perf_counter()
+    check_versions()
     spec = target if isinstance(target, TargetSpec) else load_target(target)
     names = proposer_names(proposer)
     run = Run(uuid.uuid4().hex[:12], seed or random.randrange(1, 2**31), toolchain())
@@ -137,7 +142,7 @@ class Session:
                 if index is None:
                     break
                 tuning = self._tunings[index]
-                wanted = min(batch, left, per_task - done[index])
+                wanted = min(self._round_size(index, batch, left), per_task - done[index])
                 if wanted <= 0:
                     allocation.close(index)
                     continue
@@ -151,10 +156,26 @@ class Session:
                         tuning.task.name, trial.measurement, tuning.best_secs, resumed + trials
                     )
                 allocation.credit(index, before, count)
+            self._settle()
         finally:
             progress.close()
             self._ledger.close()
         return self._report(trials, failed, started)
+
+    def _round_size(self, index: int, batch: int, left: int) -> int:
+        """Small at first, that the first guesses of every task are seen before any is searched."""
+        fresh = not self._measured(self._tunings[index])
+        fair = max(_FIRST_ROUND, left // len(self._tunings))
+        return min(batch, left, _FIRST_ROUND if fresh else fair)
+
+    def _settle(self) -> None:
+        """Measure each task's fastest again in turns, and let those times decide."""
+        times: dict[tuple[str, str], tuple[float, ...]] = {}
+        for tuning, bench in zip(self._tunings, self._benches, strict=True):
+            for trial, run_secs in finals(tuning.trials, bench.apply, _PoolDevice(self, bench)):
+                tuning.trials[tuning.trials.index(trial)] = remeasured(trial, run_secs)
+                times[tuning.task.key, proposal_text(trial.proposal)] = run_secs
+        self._ledger.settle(times)
 
     def _round(self, index: int, wanted: int, left: int) -> Iterator[Trial]:
         return self._tunings[index].run_round(_PoolDevice(self, self._benches[index]), wanted, left)

@@ -28,7 +28,8 @@ Shape = tuple[int, int, int, int]
 def conv(x: Array, w: Array, stride: int, pad: int) -> Array:
     padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], axis=(2, 3))
-    return np.einsum("ncyxij,ocij->noyx", windows[:, :, ::stride, ::stride], w)
+    out: Array = np.einsum("ncyxij,ocij->noyx", windows[:, :, ::stride, ::stride], w)
+    return out
 
 
 def conv_func(x: Shape, w: Shape, stride: int, pad: int, groups: int = 1) -> tirx.PrimFunc:
@@ -67,8 +68,9 @@ def test_epilogue_with_bias_residual_and_hardswish_is_right(kernel: int, pad: in
     out = op.add(op.nn.conv2d(x, w, padding=pad), bias)
 
     def expected(x: Array, w: Array, bias: Array, residual: Array) -> Array:
-        value = conv(x, w, 1, pad) + bias
-        return value * np.clip(value + 3, 0, 6) / 6 + residual
+        value: Array = conv(x, w, 1, pad) + bias
+        out: Array = value * np.clip(value + 3, 0, 6) / 6 + residual
+        return out
 
     func = fused([x, w, bias, residual], op.add(hardswish(out), residual))
     assert_right(schedule, func, expected)
@@ -78,6 +80,17 @@ def test_squeeze_and_excite_convolution_with_relu_is_right() -> None:
     x, w, bias = tensor("x", 1, 40, 1, 1), tensor("w", 10, 40, 1, 1), tensor("bias", 1, 10, 1, 1)
     func = fused([x, w, bias], op.nn.relu(op.add(op.nn.conv2d(x, w), bias)))
     assert_right(schedule, func, lambda x, w, b: np.maximum(conv(x, w, 1, 0) + b, 0))
+
+
+def test_gate_of_squeeze_and_excite_scales_the_whole_image() -> None:
+    x, w, image = tensor("x", 1, 12, 1, 1), tensor("w", 8, 12, 1, 1), tensor("image", 1, 8, 6, 16)
+    gate = op.clip(op.add(op.nn.conv2d(x, w), relax.const(0.5, "float32")), 0, 1)
+
+    def expected(x: Array, w: Array, image: Array) -> Array:
+        out: Array = np.clip(conv(x, w, 1, 0) + 0.5, 0, 1) * image
+        return out
+
+    assert_right(schedule, fused([x, w, image], op.multiply(gate, image)), expected)
 
 
 def test_ten_random_decisions_stay_legal_and_right() -> None:

@@ -27,7 +27,8 @@ op = relax.op
 def depthwise(x: Array, w: Array, stride: int, pad: int) -> Array:
     padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], axis=(2, 3))
-    return np.einsum("ncyxij,cij->ncyx", windows[:, :, ::stride, ::stride], w[:, 0])
+    out: Array = np.einsum("ncyxij,cij->ncyx", windows[:, :, ::stride, ::stride], w[:, 0])
+    return out
 
 
 def depthwise_func(size: tuple[int, int], kernel: int, stride: int, pad: int) -> tirx.PrimFunc:
@@ -69,8 +70,9 @@ def test_epilogue_with_bias_and_hardswish_is_right(stride: int) -> None:
     out = op.add(op.nn.conv2d(x, w, strides=stride, padding=1, groups=6), bias)
 
     def expected(x: Array, w: Array, bias: Array) -> Array:
-        value = depthwise(x, w, stride, 1) + bias
-        return value * np.clip(value + 3, 0, 6) / 6
+        value: Array = depthwise(x, w, stride, 1) + bias
+        out: Array = value * np.clip(value + 3, 0, 6) / 6
+        return out
 
     assert_right(schedule, fused([x, w, bias], hardswish(out)), expected)
 

@@ -93,8 +93,9 @@ def test_epilogue_with_bias_residual_and_hardswish_runs_in_the_tile() -> None:
     value = op.add(op.add(op.matmul(a, b), bias), residual)
 
     def expected(a: Array, b: Array, bias: Array, residual: Array) -> Array:
-        x = a @ b + bias + residual
-        return x * np.clip(x + 3, 0, 6) / 6
+        x: Array = a @ b + bias + residual
+        out: Array = x * np.clip(x + 3, 0, 6) / 6
+        return out
 
     func = fused([a, b, bias, residual], hardswish(value))
     (sch, *_) = assert_right(schedule, func, expected)

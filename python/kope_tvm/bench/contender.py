@@ -13,9 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
+
+from kope_tvm.errors import KopeError
 
 NUM_TURNS = 21
 PAUSE_SECS = 0.002
@@ -60,9 +62,18 @@ class Contender:
     def turn(self) -> float:
         """Seconds of one call, the mean of a slot."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write("go\n")
-        self._process.stdin.flush()
-        return float(self._process.stdout.readline() or "nan")
+        try:
+            self._process.stdin.write("go\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self._process.wait()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise KopeError(
+                f"contender {self.name!r} ended with exit code {self._process.wait()}; "
+                "what it said is above"
+            )
+        return float(answer)
 
     def __enter__(self) -> Contender:
         return self
@@ -73,9 +84,8 @@ class Contender:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        with suppress(BrokenPipeError):
+            self._process.communicate()
 
 
 def _serve(call: Callable[[int], float]) -> None:
