@@ -18,7 +18,9 @@ class Experience:
     machine_key: str
     """`TargetSpec.key`: the core class."""
     state: str
-    """Structural hash of the scheduled module; the key of a refused proposal's text where there is none."""
+    """Structural hash of the scheduled module; the key of a refused proposal's text where there
+    is none.
+    """
     parent: str
     """The state it was derived from; empty for the untuned function."""
     lane: str

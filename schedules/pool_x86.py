@@ -20,7 +20,7 @@ def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[tvm.s_tir.Schedule
     started = start(func, keep_padding=True) if is_x86(target) else None
     if started is None:
         return []
-    sch, analysis = started
+    analysis = started[1]
     anchor = analysis.anchor
     if anchor is None or not _is_window(anchor):
         return []
@@ -29,8 +29,13 @@ def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[tvm.s_tir.Schedule
         return []
     if after and not _same_plane(anchor, after[0]):
         return []
-    _schedule_planes(sch, analysis, anchor, target.facts)
-    return [sch]
+    spaces = []
+    for windows in (_windows_by_llvm, _windows_by_lanes):
+        sch = started[0].copy()
+        lanes = _schedule_planes(sch, analysis, anchor, target.facts)
+        windows(sch, anchor, lanes)
+        spaces.append(sch)
+    return spaces
 
 
 def _is_window(block: Block) -> bool:
@@ -54,7 +59,8 @@ def _same_plane(anchor: Block, after: Block) -> bool:
 
 def _schedule_planes(
     sch: tvm.s_tir.Schedule, analysis: Analysis, anchor: Block, facts: Facts
-) -> None:
+) -> int:
+    """Everything but the windows; answers the lanes that an output row fills."""
     last = analysis.descendants(anchor)[0] if analysis.descendants(anchor) else anchor
     num_planes = prod(anchor.extents("S")[:2])
     bits = element_bits(anchor)
@@ -78,10 +84,16 @@ def _schedule_planes(
         row, column = sch.get_loops(padding)[-2:]
         _vectorized(sch, column, facts.vlen_bits // bits)
         sch.annotate(row, HINT, True)
-    _windows(sch, anchor, lanes)
+    return lanes
 
 
-def _windows(sch: tvm.s_tir.Schedule, anchor: Block, lanes: int) -> None:
+def _windows_by_llvm(sch: tvm.s_tir.Schedule, anchor: Block, lanes: int) -> None:
+    """Only unroll: LLVM turns the strided loads of a row into shuffles, TVM into scalar loads."""
+    for loop in sch.get_loops(sch.get_sblock(anchor.name))[-2:]:
+        sch.unroll(loop)
+
+
+def _windows_by_lanes(sch: tvm.s_tir.Schedule, anchor: Block, lanes: int) -> None:
     block = sch.get_sblock(anchor.name)
     row, column, down, across = sch.get_loops(block)[-4:]
     height = anchor.extents("S")[2]

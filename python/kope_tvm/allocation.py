@@ -14,7 +14,7 @@ _MIN_GAIN = 0.99
 
 
 class Allocation:
-    """Shares rounds by weight × time × how well the last rounds went."""
+    """Shares rounds by weight x time x how well the last rounds went."""
 
     def __init__(self, tunings: Sequence[Tuning]) -> None:
         self._tunings = tunings

@@ -15,7 +15,9 @@ from kope_tvm.seam import Device
 NUM_FINALISTS = 3
 NUM_TURNS = 2
 CLOSE = 1.3
-"""Only trials within this factor of the fastest take part; on a noisy machine times differ so much."""
+"""Only trials within this factor of the fastest take part; on a noisy machine times differ so
+much.
+"""
 
 
 def finals(

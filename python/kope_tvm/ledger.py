@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a work_dir holds: every outcome in `experience.sqlite`, every right one in MetaSchedule's JSON.
+"""What a work_dir holds: every outcome in `experience.sqlite`, every right one in MetaSchedule's
+JSON.
 
 The experience is written first, then MetaSchedule's record, then the user's memory: a kill between
 two of them is made good when the work_dir is opened again.
@@ -63,7 +64,8 @@ class Ledger:
         except OSError as error:
             raise StorageError(
                 f"{self.work_dir}: {error.strerror or error}; "
-                "everything measured before is kept; free some space and give the same command again"
+                "everything measured before is kept; "
+                "free some space and give the same command again"
             ) from error
 
     def reconcile(self, task: Task, replay: Callable[[Experience], Candidate | None]) -> None:

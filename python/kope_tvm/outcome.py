@@ -49,7 +49,9 @@ class Measurement:
     device_secs: float = 0.0
     """Wall seconds the device was held."""
     max_error: float = 0.0
-    """Largest error against the untuned function, in units of the allowed one; 0 where unchecked."""
+    """Largest error against the untuned function, in units of the allowed one; 0 where
+    unchecked.
+    """
 
     @property
     def ok(self) -> bool:

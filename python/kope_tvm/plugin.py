@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only file that touches TVM's namespaces; `import tvm` loads it (entry point `tvm.backends`).
 
-It adds the search strategy "kope" to MetaSchedule's factory, `tvm.tune`, and a quick `inspect.stack`
+It adds the search strategy "kope" to MetaSchedule's factory, `tvm.tune`, and a quick
+`inspect.stack`
 for the length of `import tvm.s_tir.tensor_intrin`. `install` is idempotent, `uninstall` undoes it.
 """
 
@@ -79,7 +80,7 @@ def _tune(*args: Any, **kwargs: Any) -> Any:
 
 
 class _QuickIntrin(importlib.abc.MetaPathFinder):
-    """Wraps the loader of TVM's tensor intrinsics, whose parsing reads every source file of the stack."""
+    """Wraps the loader of TVM's tensor intrinsics, whose parsing asks for the whole stack."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a proposer may say: values for a design space, a list of schedule steps, or a whole function."""
+"""What a proposer may say: values for a design space, schedule steps, or a whole function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ class Origin:
 
     proposer: str
     parent: str = ""
-    """State (candidate key) it was derived from; empty where it starts from the untuned function."""
+    """State (candidate key) it was derived from; empty where it starts from the untuned
+    function.
+    """
     change: str = ""
     """The difference to the parent in words, e.g. `v5 [1, 1, 64, 8] -> [1, 2, 32, 8]`."""
     cites: tuple[str, ...] = ()

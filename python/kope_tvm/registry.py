@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -50,14 +50,14 @@ def _attribute(seam: str, name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _builtins(seam: str) -> frozenset[str]:
     package = importlib.import_module(f"kope_tvm.{seam}")
     found = (module.name for module in pkgutil.iter_modules(package.__path__))
     return frozenset(name for name in found if seam != "schedules" or _RULE.fullmatch(name))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _strangers(seam: str) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for entry in entry_points(group=f"kope_tvm.{seam}"):

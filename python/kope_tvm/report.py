@@ -49,5 +49,5 @@ class TuneReport:
 
     @property
     def own_secs(self) -> float:
-        """kope's own share of the wall time."""
+        """Kope's own share of the wall time."""
         return self.wall_secs - self.measure_secs

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One round, the path everything takes.
 
-
 Task --recall--> Context --propose--> [Proposal] --apply--> [Candidate] --gates--> Verdict
-        ^                                   refused: the reason goes to the graph and the next Context
+        ^                                   refused: the reason goes to the graph and the next
+        Context
         |                                                          | accepted
         +---- Experience (edge) <--record-- Measurement <-- builder + runner
 """
@@ -86,9 +86,7 @@ class Tuning:
         """The incumbent's time; infinity before the first right candidate."""
         return min((trial.secs for trial in self.trials), default=float("inf"))
 
-    def _context(
-        self, wanted: int, trials_left: int, recalled: tuple[Recalled, ...]
-    ) -> Context:
+    def _context(self, wanted: int, trials_left: int, recalled: tuple[Recalled, ...]) -> Context:
         return Context(
             task=self.task,
             round_no=self.round_no,

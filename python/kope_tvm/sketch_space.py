@@ -14,7 +14,9 @@ from tvm.target import Target
 from kope_tvm.outcome import Measurement
 
 _POPULATION = 128
-"""Traces an evolution keeps; a quarter of TVM's default, which a budget below 1 000 trials never fills."""
+"""Traces an evolution keeps; a quarter of TVM's default, which a budget below 1 000 trials never
+fills.
+"""
 
 
 def sketch_context(mod: IRModule, target: Target, name: str, seed: int) -> Any:
@@ -47,7 +49,7 @@ class Evolution:
 
     def candidates(self) -> list[Any]:
         """The next batch of MeasureCandidates, unmeasured; empty when the space is exhausted."""
-        found = list(self._context.generate_measure_candidates() or [])
+        found: list[Any] = list(self._context.generate_measure_candidates() or [])
         if found:
             self._context.notify_runner_results(found, [])
         return found

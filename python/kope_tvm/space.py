@@ -28,7 +28,9 @@ class Knob:
     kind: str
     """`SampleCategorical`, `SamplePerfectTile`, `SampleComputeLocation`, ..."""
     value: Value
-    """A tile's factors; for a categorical the index of the candidate; for a location the loop index."""
+    """A tile's factors; for a categorical the index of the candidate; for a location the loop
+    index.
+    """
     options: tuple[int | float, ...] = ()
     """The candidates of a categorical."""
     max_innermost: int = 0
@@ -66,7 +68,7 @@ class Space:
 
     @cached_property
     def structure(self) -> str:
-        """What stays when the knobs are turned: two spaces of one structure differ in values alone."""
+        """What stays when the knobs are turned."""
         instructions, _ = self._parsed
         return json.dumps([(one[0], one[2]) for one in instructions[: self._num_sampled]])
 
@@ -78,12 +80,14 @@ class Space:
 
     @property
     def _num_sampled(self) -> int:
-        instructions = json.loads(self.trace)[0] if "_parsed" not in self.__dict__ else self._parsed[0]
+        instructions = (
+            json.loads(self.trace)[0] if "_parsed" not in self.__dict__ else self._parsed[0]
+        )
         kinds = [one[0] for one in instructions]
         return kinds.index(_POSTPROC) if _POSTPROC in kinds else len(kinds)
 
     def turned(self, values: Mapping[int, Value]) -> Space:
-        """The same space with the decisions at these instruction indices replaced, postprocessing cut."""
+        """The same space with these decisions, by instruction index; postprocessing is cut."""
         instructions, decisions = self._parsed
         stop = self._num_sampled
         kept = {index: value for index, value in decisions.items() if index < stop}
@@ -136,9 +140,13 @@ def _moved_factors(tile: tuple[int, ...], max_innermost: int) -> tuple[Value, ..
 
 
 def _primes(number: int) -> tuple[int, ...]:
-    return tuple(
-        p for p in range(2, number + 1) if number % p == 0 and all(p % q for q in range(2, p))
-    ) if number <= 64 else tuple(p for p in (2, 3, 5, 7) if number % p == 0)
+    return (
+        tuple(
+            p for p in range(2, number + 1) if number % p == 0 and all(p % q for q in range(2, p))
+        )
+        if number <= 64
+        else tuple(p for p in (2, 3, 5, 7) if number % p == 0)
+    )
 
 
 def transferred(source: Space, into: Space) -> Space | None:

@@ -61,7 +61,9 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
         self._batch = num_trials_per_iter
         self._memory = Memory.open(self._memory_url)
         self._tuning = self._seated()
-        self._args_info = ms.arg_info.ArgInfo.from_entry_func(self._context.mod, remove_preproc=True)
+        self._args_info = ms.arg_info.ArgInfo.from_entry_func(
+            self._context.mod, remove_preproc=True
+        )
         for text in (self._memory.notice, _UNCHECKED):
             self._say(text)
 
@@ -98,7 +100,9 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
         seed = self._seed or max(int(context.rand_state), 1)
         task = make_task(str(context.task_name), context.mod, spec_of_target(context.target))
         bench = Workbench(task, seed=seed)
-        proposers = {name: registry.load("proposers", name)(bench) for name in _LEGAL_BY_CONSTRUCTION}
+        proposers = {
+            name: registry.load("proposers", name)(bench) for name in _LEGAL_BY_CONSTRUCTION
+        }
         gates = [registry.load("gates", name)() for name in registry.names("gates")]
         run = Run(uuid.uuid4().hex[:12], seed, toolchain())
         memory = self._memory

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine to tune for: TVM's target, its facts and its limits, read from `targets/<name>.toml`."""
+"""A machine to tune for: TVM's target, its facts and its limits."""
 
 from __future__ import annotations
 
@@ -51,4 +51,5 @@ class TargetSpec:
     def key(self) -> str:
         """The identity under which experience is kept: the core class, not the board."""
         facts = self.facts
-        return f"{self.tvm_target.get('kind')}/{self.tvm_target.get('mcpu', '')}/{facts.isa}/{facts.vlen_bits}/{facts.num_cores}"
+        kind, mcpu = self.tvm_target.get("kind"), self.tvm_target.get("mcpu", "")
+        return f"{kind}/{mcpu}/{facts.isa}/{facts.vlen_bits}/{facts.num_cores}"

@@ -13,7 +13,9 @@ class Features:
     """What recall compares of two functions; counts are of the untuned function."""
 
     op_class: str = "other"
-    """`matmul`, `conv2d`, `depthwise`, `softmax`, `norm`, `reduce`, `elementwise`, `pool`, `other`."""
+    """`matmul`, `conv2d`, `depthwise`, `softmax`, `norm`, `reduce`, `elementwise`, `pool`,
+    `other`.
+    """
     spatial_extents: tuple[int, ...] = ()
     """Of the anchor block, in loop order; -1 where symbolic."""
     reduce_extents: tuple[int, ...] = ()
@@ -35,7 +37,9 @@ class Task:
 
     name: str
     key: str
-    """Structural hash of the module, hexadecimal: the same function has the same key in every process."""
+    """Structural hash of the module, hexadecimal: the same function has the same key in every
+    process.
+    """
     mod_json: str = field(repr=False)
     """`tvm.ir.save_json` of the IRModule whose function is `main`."""
     target: TargetSpec

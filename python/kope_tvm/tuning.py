@@ -81,7 +81,9 @@ def tune(
         tasks = [make_task(name, mod, spec, weight) for name, mod, weight in found]
         with Memory.open(memory) as remembered:
             remembered.note_machine(spec)
-            session = Session(tasks, spec, run, names, Ledger(Path(work_dir), spec, remembered), pool)
+            session = Session(
+                tasks, spec, run, names, Ledger(Path(work_dir), spec, remembered), pool
+            )
             return session.tune(
                 max_trials_global,
                 max_trials_per_task or max_trials_global,

@@ -23,7 +23,6 @@ from kope_tvm.space import Space
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
 
-
 TVM_ERRORS = (tvm.error.InternalError, RuntimeError, ValueError, TypeError, IndexError, KeyError)
 """What TVM raises for a schedule it cannot make; `ScheduleError` is a RuntimeError here."""
 
@@ -60,7 +59,7 @@ class Workbench:
 
     @cached_property
     def rule_spaces(self) -> tuple[Space, ...]:
-        """The design spaces of the schedule rules that know this function, first guesses in place."""
+        """The design spaces of the rules that know this function, first guesses in place."""
         found: list[Space] = []
         for name in registry.names("schedules"):
             for number, sch in enumerate(self._scheduled(name)):
@@ -72,14 +71,15 @@ class Workbench:
         """A rule that trips over an odd function loses its say there, and nothing else."""
         try:
             with self.tvm_target:
-                return registry.load("schedules", rule)(self.mod["main"], self.task.target)
+                rules = registry.load("schedules", rule)
+                return list(rules(self.mod["main"], self.task.target))
         except TVM_ERRORS as error:
             _LOG.warning("rule %s on %s: %s", rule, self.task.name, first_line(error))
             return ()
 
     @cached_property
     def tune_context(self) -> Any:
-        """MetaSchedule's own context of the task, with its design space generator and postprocessors."""
+        """MetaSchedule's own context of the task: its spaces and postprocessors."""
         from kope_tvm.sketch_space import sketch_context
 
         return sketch_context(self.mod, self.tvm_target, self.task.name, self.seed)

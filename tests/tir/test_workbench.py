@@ -50,7 +50,9 @@ def _empty_exp() -> tvm.IRModule:
 def _searchsorted() -> tvm.IRModule:
     @T.prim_func(s_tir=True)
     def main(
-        line: T.Buffer((10,), "int32"), wanted: T.Buffer((5,), "int32"), out: T.Buffer((5,), "int32")
+        line: T.Buffer((10,), "int32"),
+        wanted: T.Buffer((5,), "int32"),
+        out: T.Buffer((5,), "int32"),
     ) -> None:
         for i in range(5):
             with T.sblock("search"):

@@ -53,7 +53,9 @@ def test_what_one_leaves_over_goes_to_the_next() -> None:
 def test_a_proposer_that_finds_nothing_better_gets_less() -> None:
     panel = _panel(0, 999, 999)
     for _ in range(30):
-        poor = Trial("s", Decisions("s", "", Origin("experience")), accept("d"), Measurement((2.0,)))
+        poor = Trial(
+            "s", Decisions("s", "", Origin("experience")), accept("d"), Measurement((2.0,))
+        )
         panel.credit(poor, best_secs=1.0)
     counts = _counts(panel.propose(_context(16)))
     assert counts["experience"] <= 2

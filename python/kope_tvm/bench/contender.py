@@ -2,8 +2,8 @@
 """A process that holds one contender and times it when it is its turn.
 
 `python -m kope_tvm.bench.contender FILE TARGET` answers each line on stdin with the seconds of one
-call on stdout. FILE is a scheduled module (.json), a compiled model (.so) or a model for ONNX Runtime
-(.onnx). A process each keeps one contender's spinning threads off another's time.
+call on stdout. FILE is a scheduled module (.json), a compiled model (.so) or a model for ONNX
+Runtime (.onnx). A process each keeps one contender's spinning threads off another's time.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Contender:
 
     def turn(self) -> float:
         """Seconds of one call, the mean of a slot."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             self._process.stdin.write("go\n")
             self._process.stdin.flush()

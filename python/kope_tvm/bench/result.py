@@ -82,7 +82,7 @@ def geomean(values: Iterable[float]) -> float:
 
 
 def table(bench: Bench) -> Table:
-    """kope's speed over each other contender, operator by operator, geomeans last."""
+    """Kope's speed over each other contender, operator by operator, geomeans last."""
     peers = [one for one in bench.contenders if one != "kope"]
     shown = Table(title=f"suite {bench.suite}: how many times as fast kope is as …")
     shown.add_column("operator")

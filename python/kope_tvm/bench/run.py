@@ -109,7 +109,7 @@ def _operator(
 
 
 def _best_module(operator: str, spec: TargetSpec, work_dir: Path, first: int) -> Path:
-    """The fastest of the first trials of a work_dir as a module in JSON; the untuned one of none."""
+    """The fastest of a work_dir's first trials as JSON; of none, the untuned module."""
     ((name, mod, weight),) = extract_tasks(load_model(operator), spec)
     bench = Workbench(make_task(name, mod, spec, weight))
     best = _fastest(work_dir, first)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer: stock MetaSchedule on one operator, in a process of its own, with every advantage known.
+"""The peer: stock MetaSchedule on one operator, in its own process, with every advantage known.
 
-`python -m kope_tvm.bench.stock SPEC TARGET TRIALS SEED WORK_DIR OUT`; the installed plugin gives it the
-quick import of the tensor intrinsics, in this process and in its workers, and it gets the threads.
+`python -m kope_tvm.bench.stock SPEC TARGET TRIALS SEED WORK_DIR OUT`; the installed plugin gives
+it the quick import of the tensor intrinsics, in this process and in its workers, and it gets the
+threads.
 """
 
 from __future__ import annotations

@@ -24,9 +24,13 @@ class Signature:
         if expected == given:
             return accept("signature")
         pairs = enumerate(zip(expected, given, strict=False))
-        place = next((i for i, (one, other) in pairs if one != other), min(len(expected), len(given)))
-        reason = f"parameter {place} of {task.name}: given {given[place:place + 1]}"
-        return refuse("signature", "E_SIGNATURE", f"{reason}, expected {expected[place:place + 1]}")
+        place = next(
+            (i for i, (one, other) in pairs if one != other), min(len(expected), len(given))
+        )
+        reason = f"parameter {place} of {task.name}: given {given[place : place + 1]}"
+        return refuse(
+            "signature", "E_SIGNATURE", f"{reason}, expected {expected[place : place + 1]}"
+        )
 
 
 @lru_cache(maxsize=64)

@@ -19,4 +19,6 @@ class WellFormed:
         """Refuse with E_MALFORMED."""
         if analysis.verify_well_formed(candidate.sch.mod, assert_mode=False):
             return accept("well_formed")
-        return refuse("well_formed", "E_MALFORMED", f"{task.name}: the scheduled module is ill-formed")
+        return refuse(
+            "well_formed", "E_MALFORMED", f"{task.name}: the scheduled module is ill-formed"
+        )

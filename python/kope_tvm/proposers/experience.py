@@ -25,7 +25,9 @@ class Experience:
 
     def propose(self, context: Context) -> Sequence[Proposal]:
         """Recalled decisions first, then neighbours of the fastest trials of this run."""
-        self._said |= {t.proposal.trace for t in context.trials if isinstance(t.proposal, Decisions)}
+        self._said |= {
+            t.proposal.trace for t in context.trials if isinstance(t.proposal, Decisions)
+        }
         chosen: list[Proposal] = []
         for proposal in self._ideas(context):
             if len(chosen) == context.num_wanted:
@@ -59,7 +61,7 @@ class Experience:
         return [space for space in self._workbench.rule_spaces if space.name == name]
 
     def _turned(self, context: Context) -> Iterator[Decisions]:
-        """Neighbours of the fastest trials, the fastest one's first; nearly as fast ones take part."""
+        """Neighbours of the fastest trials in turn, the fastest one's first."""
         shuffler = random.Random(context.seed * 7919 + context.round_no)
         streams = [self._neighbours(trial, shuffler) for trial in _parents(context)]
         while streams:

@@ -19,7 +19,9 @@ class Rules:
 
     def propose(self, context: Context) -> Sequence[Proposal]:
         """First guesses not proposed before."""
-        self._said |= {t.proposal.trace for t in context.trials if isinstance(t.proposal, Decisions)}
+        self._said |= {
+            t.proposal.trace for t in context.trials if isinstance(t.proposal, Decisions)
+        }
         fresh = [s for s in self._workbench.rule_spaces if s.trace not in self._said]
         chosen = fresh[: context.num_wanted]
         self._said |= {space.trace for space in chosen}

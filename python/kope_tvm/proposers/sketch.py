@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proposes what MetaSchedule's own evolutionary search finds in its own design spaces: the floor."""
+"""Proposes what MetaSchedule's evolutionary search finds in its own spaces: the floor."""
 
 from __future__ import annotations
 
