@@ -82,7 +82,7 @@ format: $(STAMPS)/install
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CXX_SOURCES)
 
-test: $(STAMPS)/install debian
+test: $(STAMPS)/install $(MODEL) debian
 	$(MAKE) lint
 	$(BIN)/python -m pytest
 

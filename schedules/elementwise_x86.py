@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import tvm
 from tvm import tirx
@@ -42,8 +43,7 @@ def _schedule_block(sch: tvm.s_tir.Schedule, block: Block, facts: Facts) -> None
 def _schedule_runs(sch: tvm.s_tir.Schedule, block: Block, facts: Facts) -> None:
     loops = sch.get_loops(sch.get_sblock(block.name))
     first = _first_contiguous(block)
-    inner = sch.fuse(*loops[first:]) if len(loops) - first > 1 else loops[first]
-    outer = sch.fuse(*loops[:first]) if first > 1 else (loops[0] if first else None)
+    inner = _fused(sch, loops[first:])
     size = prod(it.extent for it in block.iters[first:])
     bits = element_bits(block)
     lanes = lanes_for(size, bits, facts)
@@ -55,7 +55,7 @@ def _schedule_runs(sch: tvm.s_tir.Schedule, block: Block, facts: Facts) -> None:
     if _is_worth_threads(block, bits, facts):
         # TVM deals out a parallel loop in one piece a thread, so its length costs nothing.
         is_long = prod(it.extent for it in block.iters[:first]) >= facts.num_cores
-        sch.parallel(outer if outer is not None and is_long else rest)
+        sch.parallel(_fused(sch, loops[:first]) if is_long else rest)
     sch.vectorize(lane)
     sch.unroll(count)
 
@@ -74,9 +74,13 @@ def _schedule_tiles(sch: tvm.s_tir.Schedule, block: Block, across: int, facts: F
     for loop in (rows, runs, row, lane):
         sch.annotate(loop, HINT, True)
     if _is_worth_threads(block, bits, facts):
-        is_long = prod(block.iters[i].extent for i in range(len(others) + 1) if i != across)
-        sch.parallel(sch.fuse(*others) if is_long >= facts.num_cores and others else rows)
+        count = prod(it.extent for i, it in enumerate(block.iters[:-1]) if i != across)
+        sch.parallel(_fused(sch, others) if count >= facts.num_cores else rows)
     sch.vectorize(lane)
+
+
+def _fused(sch: tvm.s_tir.Schedule, loops: list[Any]) -> Any:
+    return sch.fuse(*loops) if len(loops) > 1 else loops[0]
 
 
 def _transposed(block: Block) -> int | None:

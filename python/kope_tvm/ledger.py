@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a work_dir holds: every outcome in `experience.sqlite`, every right one in MetaSchedule's
-JSON.
+"""What a work_dir holds: every outcome in a journal, every right one in MetaSchedule's JSON.
 
 The experience is written first, then MetaSchedule's record, then the user's memory: a kill between
 two of them is made good when the work_dir is opened again.

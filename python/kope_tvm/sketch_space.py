@@ -65,7 +65,8 @@ class Evolution:
 
     @property
     def args_info(self) -> list[Any]:
-        return ms.arg_info.ArgInfo.from_entry_func(self._context.mod, remove_preproc=True)
+        mod = self._context.mod
+        return list(ms.arg_info.ArgInfo.from_entry_func(mod, remove_preproc=True))
 
     def _record(self, sch: Any, measurement: Measurement) -> Any:
         return ms.database.TuningRecord(
