@@ -99,7 +99,7 @@ def _is_worth_threads(block: Block, bits: int, facts: Facts) -> bool:
 
 
 def _first_contiguous(block: Block) -> int:
-    """The outermost iterator from which on every access is one straight run, or the same element."""
+    """The outermost iterator from which on every access is a straight run or one element."""
     first = len(block.iters) - 1
     while first > 0 and all(
         _continues(access, first, block) for access in (*block.loads, *block.stores)

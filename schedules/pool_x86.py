@@ -39,7 +39,7 @@ def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[tvm.s_tir.Schedule
 
 
 def _is_window(block: Block) -> bool:
-    """Two reduction iterators, each added to a spatial one of the same load; no product of tensors."""
+    """Two reduction iterators, each added to a spatial one of the only load."""
     if len(block.loads) != 1 or len(block.stores) != 1:
         return False
     spatial = [i for i, it in enumerate(block.iters) if it.kind == "S"]
@@ -48,8 +48,11 @@ def _is_window(block: Block) -> bool:
         for index in block.loads[0].indices
         if {block.iters[i].kind for i in index.iters} == {"S", "R"} and index.linear
     ]
-    return len(spatial) == 4 and len(block.iters) == 6 and len(windows) == 2 and any(
-        mixes_kinds(block, index) for index in windows
+    return (
+        len(spatial) == 4
+        and len(block.iters) == 6
+        and len(windows) == 2
+        and any(mixes_kinds(block, index) for index in windows)
     )
 
 

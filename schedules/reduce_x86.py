@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums, maxima and means over any axes or all of them, with what is fused around them, on x86 vectors."""
+"""Sums, maxima and means over any axes, with what is fused around them, on x86 vectors."""
 
 from __future__ import annotations
 

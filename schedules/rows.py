@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules functions of stages over common rows: every stage of a tile of rows before the next tile.
+"""Schedules stages over common rows: all stages of a tile of rows before the next tile.
 
 Along contiguous columns a reduction keeps several vectors of partial results (rfactor) and
 adds up their lanes last; along contiguous rows the lanes are rows. Tails need no masks: the
@@ -164,7 +164,9 @@ class _AlongColumns(_Rows):
             self._stage(stage, (vectors, unroll, height), lanes, tiles)
         self.parallel(self.sch.merge(*tiles) if len(tiles) > 1 else tiles[0], tasks)
 
-    def _stage(self, stage: Stage, sampled: tuple[Any, Any, Any], lanes: int, tiles: list[Any]) -> None:
+    def _stage(
+        self, stage: Stage, sampled: tuple[Any, Any, Any], lanes: int, tiles: list[Any]
+    ) -> None:
         vectors, unroll, height = sampled
         block, rows, columns = self.nest(stage)
         self.fused(rows)
@@ -241,7 +243,7 @@ class _Whole(_Rows):
 
     def _stage(self, stage: Stage, size: int) -> None:
         sch = self.sch
-        block, _, columns = self.nest(stage)
+        _, _, columns = self.nest(stage)
         counts, guess = self.task_counts(size)
         tasks = sample(sch, counts, guess)
         share = size // counts[-1]

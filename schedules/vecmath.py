@@ -43,7 +43,7 @@ _previous: dict[str, Lowering | None] = {}
 
 
 def install() -> None:
-    """Make TVM's LLVM code generators expand vector exp, erf and log; a second call does nothing."""
+    """Make TVM's LLVM back end expand vector exp, erf and log; twice is once."""
     if _previous:
         return
     for name, expand in (("tirx.exp", _exp), ("tirx.erf", _erf), ("tirx.log", _log)):
@@ -78,7 +78,9 @@ def _vector_only(expand: Lowering, otherwise: Lowering) -> Lowering:
 def _lane_by_lane(call: Expr, element: str, lanes: int) -> Expr:
     """A vector call as scalar ones: what the vectorizer does where an op has no vector form."""
     scalars = [
-        tirx.call_intrin(element, call.op, tirx.Shuffle([call.args[0]], [tirx.const(lane, "int32")]))
+        tirx.call_intrin(
+            element, call.op, tirx.Shuffle([call.args[0]], [tirx.const(lane, "int32")])
+        )
         for lane in range(lanes)
     ]
     return tirx.Shuffle(scalars, [tirx.const(lane, "int32") for lane in range(lanes)])

@@ -8,7 +8,9 @@ two of them is made good when the work_dir is opened again.
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,7 +19,7 @@ from kope_tvm.errors import StorageError, WorkDirError
 from kope_tvm.memory.experience import Experience, Recalled
 from kope_tvm.memory.memory import Memory
 from kope_tvm.memory.store import Store
-from kope_tvm.records import Records, cut_torn_line
+from kope_tvm.records import Records, cut_torn_line, trace_key
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
 
@@ -34,15 +36,36 @@ class Ledger:
         self._target = target
         self._memory = memory
         self._lock = _locked(work_dir)
-        self.notices += cut_torn_line(work_dir)
-        self._journal = Store.open(str(work_dir / _JOURNAL))
+        try:
+            self._open()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _open(self) -> None:
+        with self._kept():
+            self.notices += cut_torn_line(self.work_dir)
+        self._journal = Store.open(str(self.work_dir / _JOURNAL))
         if self._journal.notice:
             self.notices.append(self._journal.notice)
-        self._records = Records(work_dir, target)
-        self._refuse_another_target()
+        try:
+            self._refuse_another_target()
+            self._records = Records(self.work_dir, self._target)
+        except BaseException:
+            self._journal.close()
+            raise
 
     def past(self, task: Task) -> list[Experience]:
-        """What this work_dir knows of a task, oldest first."""
+        """What this work_dir knows of a task, oldest first, with the finals' times."""
+        times = self._records.times(task.key)
+        return [_with_times(one, times) for one in self._journalled(task)]
+
+    def is_settled(self, task: Task) -> bool:
+        """Whether the task's finals were held."""
+        times = self._records.times(task.key)
+        return any(_with_times(one, times) is not one for one in self._journalled(task))
+
+    def _journalled(self, task: Task) -> list[Experience]:
         return sorted(self._journal.experiences(task_key=task.key), key=lambda one: one.at)
 
     def recall(self, task: Task) -> tuple[Recalled, ...]:
@@ -50,16 +73,51 @@ class Ledger:
         return self._memory.recall(task)
 
     def record(self, experience: Experience, candidate: Candidate | None) -> None:
-        """Keep one outcome; durable on return.
+        """Keep one outcome; a kill after the return does not lose it.
 
         Raises StorageError where the disk is full; what was recorded before is kept.
         """
-        try:
-            task_key = experience.task_key
+        with self._kept():
             self._journal.record(experience)
             if candidate is not None and experience.run_secs:
-                self._records.commit(task_key, candidate.sch.trace, experience.run_secs)
+                trace = candidate.sch.trace
+                self._records.commit(experience.task_key, trace, experience.run_secs)
             self._memory.record(experience)
+
+    def reconcile(self, task: Task, replay: Callable[[Experience], Candidate | None]) -> None:
+        """Write what a killed run had journalled but not yet put into the other two."""
+        known = self._records.times(task.key)
+        journalled = self._journalled(task)
+        with self._kept():
+            self._memory.record_many(journalled)
+            for experience in journalled:
+                if not experience.run_secs or trace_key(experience.proposal) in known:
+                    continue
+                candidate = replay(experience)
+                if candidate is not None:
+                    self._records.commit(task.key, candidate.sch.trace, experience.run_secs)
+
+    def settle(self, task: Task, times: Mapping[str, tuple[float, ...]]) -> None:
+        """Put the finals' times, by the trace proposed, into MetaSchedule's records."""
+        found = {(task.key, trace_key(trace)): run_secs for trace, run_secs in times.items()}
+        with self._kept():
+            self._records.settle(found)
+
+    def open_workload(self, mod: Any, task: Task) -> None:
+        """Make the task's untuned module the workload under which its records are kept."""
+        with self._kept():
+            self._records.open_workload(mod, task)
+
+    def close(self) -> None:
+        """Release the work_dir."""
+        self._journal.close()
+        self._lock.close()
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Say of a write that failed what became of the ones before it."""
+        try:
+            yield
         except OSError as error:
             raise StorageError(
                 f"{self.work_dir}: {error.strerror or error}; "
@@ -67,40 +125,25 @@ class Ledger:
                 "free some space and give the same command again"
             ) from error
 
-    def reconcile(self, task: Task, replay: Callable[[Experience], Candidate | None]) -> None:
-        """Write what a killed run had journalled but not yet put into the other two."""
-        known = self._records.states(task)
-        for experience in self.past(task):
-            self._memory.record(experience)
-            if experience.run_secs and experience.state not in known:
-                candidate = replay(experience)
-                if candidate is not None:
-                    self._records.commit(task.key, candidate.sch.trace, experience.run_secs)
-
-    def settle(self, times: Mapping[tuple[str, str], tuple[float, ...]]) -> None:
-        """Put the finals' times, by task key and trace, into MetaSchedule's records."""
-        if times:
-            self._records.settle(times)
-
-    def open_workload(self, mod: Any, task: Task) -> None:
-        """Make the task's untuned module the workload under which its records are kept."""
-        self._records.open_workload(mod, task)
-
-    def close(self) -> None:
-        """Release the work_dir."""
-        self._journal.close()
-        self._lock.close()
-
     def _refuse_another_target(self) -> None:
         for experience in self._journal.experiences():
             if experience.machine_key != self._target.key:
-                self.close()
                 raise WorkDirError(
                     f"{self.work_dir} holds records of {experience.machine_key!r}; "
                     f"given target {self._target.name!r} is {self._target.key!r}; "
                     "use another --work-dir, or the target it was made with"
                 )
             return
+
+
+def _with_times(experience: Experience, times: Mapping[str, tuple[float, ...]]) -> Experience:
+    """The experience with the times on record where the finals added to them."""
+    if not experience.run_secs:
+        return experience
+    on_record = times.get(trace_key(experience.proposal), ())
+    if len(on_record) <= len(experience.run_secs):
+        return experience
+    return replace(experience, run_secs=on_record)
 
 
 def _locked(work_dir: Path) -> TextIO:

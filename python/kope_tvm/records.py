@@ -3,23 +3,27 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
-import tempfile
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
 from kope_tvm.errors import WorkDirError
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
-from kope_tvm.workbench import state_of, trace_text
+from kope_tvm.workbench import state_of
 
 _RECORDS = "database_tuning_record.json"
 _WORKLOADS = "database_workload.json"
+_POSTPROC = "EnterPostproc"
 
 
 class Records:
@@ -35,40 +39,113 @@ class Records:
     def open_workload(self, mod: tvm.IRModule, task: Task) -> None:
         """Take a task's untuned module as the workload under which its records are kept."""
         args_info = ms.arg_info.ArgInfo.from_entry_func(mod, remove_preproc=True)
-        self._workloads[task.key] = self.database.commit_workload(mod), args_info
+        with _whole_lines(self._work_dir / _WORKLOADS):
+            self._workloads[task.key] = self.database.commit_workload(mod), args_info
 
     def commit(self, task_key: str, trace: Any, run_secs: Sequence[float]) -> None:
-        """Append one record of an opened workload; on disk when it returns."""
+        """Append one record of an opened workload; in the file when it returns.
+
+        Raises OSError, and leaves the file as it was, where the disk is full.
+        """
         workload, args_info = self._workloads[task_key]
         secs = [float(value) for value in run_secs]
         record = ms.database.TuningRecord(trace, workload, secs, self._target, args_info)
-        self.database.commit_tuning_record(record)
+        with _whole_lines(self._work_dir / _RECORDS, must_grow=True):
+            self.database.commit_tuning_record(record)
+
+    def times(self, task_key: str) -> dict[str, tuple[float, ...]]:
+        """The run times on record for a task, by `trace_key`."""
+        return {
+            line.trace_key: line.run_secs for line in self._lines() if line.task_key == task_key
+        }
 
     def settle(self, times: Mapping[tuple[str, str], tuple[float, ...]]) -> None:
-        """Replace the times of records, by task key and trace; the files are never without them."""
-        with tempfile.TemporaryDirectory(dir=self._work_dir, prefix=".settling-") as folder:
-            fresh = ms.database.JSONDatabase(work_dir=folder, allow_missing=True)
-            for record in self.database.get_all_tuning_records():
-                where = state_of(record.workload.mod), trace_text(record.trace)
-                _copy(record, fresh, times.get(where, tuple(map(float, record.run_secs or ()))))
-            for name in (_RECORDS, _WORKLOADS):
-                Path(folder, name).replace(self._work_dir / name)
+        """Replace the times of records, by task key and `trace_key`, all or none."""
+        if not times:
+            return
+        lines = [
+            line.with_times(times.get((line.task_key, line.trace_key))) for line in self._lines()
+        ]
+        fresh = self._work_dir / f".{_RECORDS}.settling"
+        fresh.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        fresh.replace(self._work_dir / _RECORDS)
 
-    def states(self, task: Task) -> frozenset[str]:
-        """Structural hashes of the modules that are on record for a task."""
-        mod = tvm.ir.load_json(task.mod_json)
-        records = self.database.get_all_tuning_records()
-        mine = [one for one in records if state_of(one.workload.mod) == task.key]
-        return frozenset(_replayed(mod, record) for record in mine)
+    def _lines(self) -> list[_Line]:
+        keys = [
+            state_of(ms.database.Workload.from_json(json.loads(text)).mod)
+            for text in _texts(self._work_dir / _WORKLOADS)
+        ]
+        return [_line(text, keys) for text in _texts(self._work_dir / _RECORDS)]
 
 
-def _copy(record: Any, into: Any, run_secs: Sequence[float]) -> None:
-    workload = into.commit_workload(record.workload.mod)
-    into.commit_tuning_record(
-        ms.database.TuningRecord(
-            record.trace, workload, list(run_secs), record.target, record.args_info
-        )
-    )
+@dataclass(frozen=True)
+class _Line:
+    """One record as it lies in the file: `[workload, [trace, run_secs, target, args_info]]`."""
+
+    text: str
+    task_key: str
+    trace_key: str
+    run_secs: tuple[float, ...]
+
+    def with_times(self, run_secs: tuple[float, ...] | None) -> str:
+        if run_secs is None:
+            return self.text
+        number, (trace, _, *others) = json.loads(self.text)
+        return json.dumps([number, [trace, list(run_secs), *others]], separators=(",", ":"))
+
+
+def _line(text: str, task_keys: Sequence[str]) -> _Line:
+    number, (trace, run_secs, *_) = json.loads(text)
+    secs = tuple(float(value) for value in run_secs or ())
+    return _Line(text, task_keys[number], _key_of(trace), secs)
+
+
+def trace_key(trace: str) -> str:
+    """What identifies a trace as JSON: its instructions and decisions up to the postprocessing.
+
+    The same for a proposal and for the record of it, which spell numbers and embedded JSON apart.
+    """
+    return _key_of(json.loads(trace))
+
+
+def _key_of(trace: Sequence[Any]) -> str:
+    instructions, decisions = trace
+    kinds = [instruction[0] for instruction in instructions]
+    stop = kinds.index(_POSTPROC) if _POSTPROC in kinds else len(kinds)
+    plain = _plain([instructions[:stop], [one for one in decisions if one[0] < stop]])
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, str):
+        return "".join(value.split())
+    return float(value) if isinstance(value, (bool, int)) else value
+
+
+def _texts(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+@contextmanager
+def _whole_lines(path: Path, *, must_grow: bool = False) -> Iterator[None]:
+    """Append whole lines or nothing: TVM writes without looking whether the disk took it."""
+    before = _size(path)
+    yield
+    size = _size(path)
+    if size == before and not must_grow:
+        return
+    with path.open("r+b") as file:
+        file.seek(max(size - 1, 0))
+        if size > before and file.read(1) == b"\n":
+            return
+        file.truncate(before)
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def open_database(work_dir: Path) -> Any:
@@ -91,26 +168,24 @@ def cut_torn_line(work_dir: Path) -> list[str]:
     notices: list[str] = []
     for name in (_WORKLOADS, _RECORDS):
         path = work_dir / name
-        if not path.exists():
+        data = path.read_bytes() if path.exists() else b""
+        whole = data.rfind(b"\n") + 1
+        if whole == len(data):
             continue
-        *whole, last = path.read_text(encoding="utf-8").split("\n")
-        if last and not _is_json(last):
-            with path.with_suffix(".torn").open("a", encoding="utf-8") as torn:
-                torn.write(last + "\n")
-            path.write_text("\n".join([*whole, ""]), encoding="utf-8")
-            notices.append(f"{path.name}: a half-written last line was moved to {path.stem}.torn")
+        if _is_json(data[whole:]):
+            with path.open("ab") as file:
+                file.write(b"\n")
+            continue
+        with path.with_suffix(".torn").open("ab") as torn:
+            torn.write(data[whole:] + b"\n")
+        os.truncate(path, whole)
+        notices.append(f"{path.name}: a half-written last line was moved to {path.stem}.torn")
     return notices
 
 
-def _is_json(text: str) -> bool:
+def _is_json(text: bytes) -> bool:
     try:
         json.loads(text)
     except ValueError:
         return False
     return True
-
-
-def _replayed(mod: tvm.IRModule, record: Any) -> str:
-    sch = Schedule(mod, debug_mask="none", error_render_level="none")
-    record.trace.apply_to_schedule(sch, remove_postproc=False)
-    return state_of(sch.mod)

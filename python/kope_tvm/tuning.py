@@ -7,7 +7,9 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,7 @@ from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.measure.pool import Pool
 from kope_tvm.memory.experience import Experience
 from kope_tvm.memory.memory import Memory
-from kope_tvm.model import extract_tasks, load_model
+from kope_tvm.model import Model, extract_tasks, load_model, refused_functions
 from kope_tvm.outcome import Measurement, Verdict
 from kope_tvm.panel import Panel
 from kope_tvm.progress import Progress, SilentProgress
@@ -40,12 +42,14 @@ from kope_tvm.workbench import Workbench, decisions_of, make_task, replayed
 if TYPE_CHECKING:
     from tvm import IRModule
 
+    from kope_tvm.extraction import Tunable
+
 _FIRST_ROUND = 4
 
 _LOG = logging.getLogger("kope_tvm")
 
-_WITHOUT_MODEL = ("rules", "experience", "sketch")
-"""Who proposes where there is no LLM, in the order in which they are asked."""
+_WITHOUT_MODEL = ("experience", "rules", "sketch")
+"""Who proposes where there is no LLM: what was measured is asked before what is guessed."""
 
 
 def tune(
@@ -73,24 +77,42 @@ def tune(
     check_versions()
     spec = target if isinstance(target, TargetSpec) else load_target(target)
     names = proposer_names(proposer)
-    run = Run(uuid.uuid4().hex[:12], seed or random.randrange(1, 2**31), toolchain())
-    with Pool(spec, config or MeasureConfig(), _LOG) as pool:
+    run = Run(uuid.uuid4().hex[:12], _seed(seed), toolchain())
+    with ExitStack() as opened:
+        pool = opened.enter_context(Pool(spec, config or MeasureConfig(), _LOG))
         pool.warm_up()
-        model = load_model(mod_or_onnx_path, dims=dims or {})
-        found = extract_tasks(model, spec)
+        found, refused = _tunable(load_model(mod_or_onnx_path, dims=dims or {}), spec)
         tasks = [make_task(name, mod, spec, weight) for name, mod, weight in found]
-        with Memory.open(memory) as remembered:
-            remembered.note_machine(spec)
-            session = Session(
-                tasks, spec, run, names, Ledger(Path(work_dir), spec, remembered), pool
-            )
-            return session.tune(
-                max_trials_global,
-                max_trials_per_task or max_trials_global,
-                num_trials_per_iter,
-                progress or SilentProgress(),
-                started,
-            )
+        remembered = opened.enter_context(Memory.open(memory))
+        remembered.note_machine(spec)
+        ledger = opened.enter_context(closing(Ledger(Path(work_dir), spec, remembered)))
+        ledger.notices += refused
+        session = Session(tasks, spec, run, names, ledger, pool)
+        return session.tune(
+            max_trials_global,
+            max_trials_per_task or max_trials_global,
+            num_trials_per_iter,
+            progress or SilentProgress(),
+            started,
+        )
+
+
+def _seed(seed: int | None) -> int:
+    """TVM takes positive seeds only."""
+    return random.randrange(1, 2**31) if seed is None else max(1, seed)
+
+
+def _tunable(model: Model, spec: TargetSpec) -> tuple[list[Tunable], list[str]]:
+    """The functions to tune, and a notice for each of the others.
+
+    Raises UsageError where there are none.
+    """
+    found = extract_tasks(model, spec)
+    notices = [f"{name}: {reason}" for name, reason in map(astuple, refused_functions(model, spec))]
+    if not found:
+        why = "; ".join(notices) or "it calls no functions of its own"
+        raise UsageError(f"{model.name}: nothing to tune: {why}")
+    return found, notices
 
 
 def proposer_names(proposer: str) -> tuple[str, ...]:
@@ -138,6 +160,7 @@ class Session:
         progress.start(max_trials)
         allocation = Allocation(self._tunings)
         trials = failed = 0
+        measured: set[int] = set()
         try:
             while (left := max_trials - resumed - trials) > 0:
                 index = allocation.next()
@@ -149,6 +172,7 @@ class Session:
                     allocation.close(index)
                     continue
                 self._ensure_baseline(index)
+                measured.add(index)
                 before, count = tuning.best_secs, 0
                 for trial in self._round(index, wanted, left):
                     self._first_trial_secs = self._first_trial_secs or time.perf_counter() - started
@@ -158,10 +182,9 @@ class Session:
                         tuning.task.name, trial.measurement, tuning.best_secs, resumed + trials
                     )
                 allocation.credit(index, before, count)
-            self._settle()
+            self._settle(measured)
         finally:
             progress.close()
-            self._ledger.close()
         return self._report(trials, failed, started)
 
     def _round_size(self, index: int, batch: int, left: int) -> int:
@@ -170,14 +193,19 @@ class Session:
         fair = max(_FIRST_ROUND, left // len(self._tunings))
         return min(batch, left, _FIRST_ROUND if fresh else fair)
 
-    def _settle(self) -> None:
-        """Measure each task's fastest again in turns, and let those times decide."""
-        times: dict[tuple[str, str], tuple[float, ...]] = {}
-        for tuning, bench in zip(self._tunings, self._benches, strict=True):
+    def _settle(self, measured: Collection[int]) -> None:
+        """Measure each task's fastest again in turns, and let those times decide.
+
+        What an earlier call settled is left alone where this one measured nothing new.
+        """
+        for index, (tuning, bench) in enumerate(zip(self._tunings, self._benches, strict=True)):
+            if index not in measured and self._ledger.is_settled(tuning.task):
+                continue
+            times: dict[str, tuple[float, ...]] = {}
             for trial, run_secs in finals(tuning.trials, bench.apply, _PoolDevice(self, bench)):
                 tuning.trials[tuning.trials.index(trial)] = remeasured(trial, run_secs)
-                times[tuning.task.key, proposal_text(trial.proposal)] = run_secs
-        self._ledger.settle(times)
+                times[proposal_text(trial.proposal)] = run_secs
+            self._ledger.settle(tuning.task, times)
 
     def _round(self, index: int, wanted: int, left: int) -> Iterator[Trial]:
         return self._tunings[index].run_round(_PoolDevice(self, self._benches[index]), wanted, left)

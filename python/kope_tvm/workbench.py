@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -112,7 +113,7 @@ class Workbench:
         return Candidate(proposal, state_of(sch.mod), sch)
 
     def _replay(self, proposal: Decisions) -> Schedule | None:
-        sch = Schedule(self.mod, seed=self.seed, debug_mask="none", error_render_level="fast")
+        sch = Schedule(self.mod, seed=self.seed, debug_mask="none", error_render_level="detail")
         with self.tvm_target:
             Trace.apply_json_to_schedule(json.loads(proposal.trace), sch)
             if proposal.space == "sketch" and '"EnterPostproc"' not in proposal.trace:
@@ -139,7 +140,11 @@ def replayed(bench: Workbench, experience: Experience) -> Candidate | None:
 
 
 def first_line(error: BaseException, *, limit: int = 200) -> str:
-    """The line of a TVM error that says what was wrong."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(("Error message:", "ScheduleError:"))]
-    return ((telling or lines or [type(error).__name__])[0])[:limit]
+    """What a TVM error says was wrong, led by the schedule primitive that said it."""
+    text = str(error)
+    message = re.search(r"^Error message: (.+)$", text, re.MULTILINE)
+    if message is None:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return (lines or [type(error).__name__])[0][:limit]
+    primitive = re.search(r"schedule primitive '([\w-]+)'", text)
+    return f"{primitive[1] + ': ' if primitive else ''}{message[1]}"[:limit]

@@ -38,9 +38,7 @@ def layer_norm_func(*shape: int) -> tirx.PrimFunc:
     x = te.placeholder(shape, name="x")
     gamma, beta = (te.placeholder(shape[-1:], name=name) for name in ("gamma", "beta"))
     last = [len(shape) - 1]
-    return te.create_prim_func(
-        [x, gamma, beta, topi.nn.layer_norm(x, gamma, beta, last, EPSILON)]
-    )
+    return te.create_prim_func([x, gamma, beta, topi.nn.layer_norm(x, gamma, beta, last, EPSILON)])
 
 
 @pytest.mark.parametrize("shape", [(64, 96), (14, 185), (1, 6, 40), (7, 13, 5), (5, 3)])

@@ -11,18 +11,21 @@ from tvm import te, tirx, topi
 from kope_tvm.schedules.pool_x86 import schedule
 
 
-def pool_func(shape: tuple[int, ...], kind: str, kernel: int, stride: int, pad: int) -> tirx.PrimFunc:
+def pool_func(
+    shape: tuple[int, ...], kind: str, kernel: int, stride: int, pad: int
+) -> tirx.PrimFunc:
     x = te.placeholder(shape, name="x")
     windows = [kernel, kernel], [stride, stride], [1, 1], [pad] * 4
     return te.create_prim_func([x, topi.nn.pool2d(x, *windows, kind)])
 
 
 def pool(x: Array, kind: str, kernel: int, stride: int, pad: int) -> Array:
-    """Padding is no part of a maximum nor of a mean."""
-    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=np.nan)
+    """Padding is no part of a maximum, and zeros in a mean."""
+    fill = -np.inf if kind == "max" else 0.0
+    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=fill)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), axis=(2, 3))
-    reduce = np.nanmax if kind == "max" else np.nanmean
-    out: Array = reduce(windows[:, :, ::stride, ::stride], axis=(4, 5))
+    strided = windows[:, :, ::stride, ::stride]
+    out: Array = strided.max((4, 5)) if kind == "max" else strided.mean((4, 5))
     return out
 
 

@@ -83,8 +83,7 @@ def test_odd_functions_get_through_a_round(case: str) -> None:
         lambda experience, candidate: None,
     )
     candidates = tuning.candidates(4, 4)
-    for candidate in candidates:
-        tvm.compile(candidate.sch.mod, target=bench.tvm_target)
+    assert len({candidate.state for candidate in candidates}) == len(candidates) <= 4
     assert all(trial.verdict.code for trial in tuning.trials)
 
 
@@ -93,8 +92,7 @@ def test_a_trace_of_another_function_is_refused_with_tvms_reason() -> None:
     trace = '[[["GetSBlock", [], ["nowhere", "main"], ["b0"]]], []]'
     verdict = ours.apply(Decisions("rule:x", trace))
     assert isinstance(verdict, Verdict)
-    assert verdict.code == "E_REPLAY"
-    assert "nowhere" in verdict.reason
+    assert str(verdict) == "E_REPLAY get-block: Cannot find a block with the name: nowhere"
 
 
 def test_a_lane_without_a_device_is_refused_by_name() -> None:
