@@ -8,10 +8,13 @@ two of them is made good when the work_dir is opened again.
 from __future__ import annotations
 
 import fcntl
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, TextIO
 
 from kope_tvm.candidate import Candidate
@@ -77,7 +80,7 @@ class Ledger:
 
         Raises StorageError where the disk is full; what was recorded before is kept.
         """
-        with self._kept():
+        with _uninterrupted(), self._kept():
             self._journal.record(experience)
             if candidate is not None and experience.run_secs:
                 trace = candidate.sch.trace
@@ -144,6 +147,23 @@ def _with_times(experience: Experience, times: Mapping[str, tuple[float, ...]]) 
     if len(on_record) <= len(experience.run_secs):
         return experience
     return replace(experience, run_secs=on_record)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait, that an outcome is kept in all places or none."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    waiting: list[FrameType | None] = []
+    signal.signal(signal.SIGINT, lambda _, frame: waiting.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if waiting:
+            handler(signal.SIGINT, waiting[0])
 
 
 def _locked(work_dir: Path) -> TextIO:

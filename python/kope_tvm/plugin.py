@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only file that touches TVM's namespaces; `import tvm` loads it (entry point `tvm.backends`).
 
-It adds the search strategy "kope" to MetaSchedule's factory, `tvm.tune`, and a quick
-`inspect.stack`
-for the length of `import tvm.s_tir.tensor_intrin`. `install` is idempotent, `uninstall` undoes it.
+It adds the search strategy "kope" to MetaSchedule's factory, `tvm.tune`, vector code for exp, erf
+and log (whoever compiles a record later: it must run as it was measured), and a quick
+`inspect.stack` for the length of `import tvm.s_tir.tensor_intrin`. `install` is idempotent,
+`uninstall` undoes it.
 """
 
 from __future__ import annotations
@@ -33,16 +34,22 @@ def install() -> None:
     import tvm
     from tvm.s_tir.meta_schedule import search_strategy
 
+    from kope_tvm.schedules import vecmath
+
     _patch(search_strategy.SearchStrategy, "create", staticmethod(_create))
     for module in (search_strategy, search_strategy.search_strategy):
         _patch(module, "create", _create)
     _patch(tvm, "tune", _tune)
+    vecmath.install()
     if not any(isinstance(finder, _QuickIntrin) for finder in sys.meta_path):
         sys.meta_path.insert(0, _QuickIntrin())
 
 
 def uninstall() -> None:
     """Put TVM's namespaces back as they were."""
+    from kope_tvm.schedules import vecmath
+
+    vecmath.uninstall()
     while _undo:
         owner, name, value = _undo.pop()
         if value is None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ Array = npt.NDArray[Any]
 _TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-2, "float32": 1e-3, "float64": 1e-7}
 _COARSE_TOLERANCE = 1.3e-1
 """Of the eight-bit floats, which carry two or three bits of mantissa."""
+_CHUNK = 1 << 13
+"""Elements at a time, so that what lies between stays in the cache."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +33,43 @@ def compare(actual: Array, expected: Array) -> Mismatch:
     """The worst mismatch: `|err| <= rtol * |ref| + rtol * rms(ref)`; integers and NaN exactly."""
     if expected.size == 0:
         return Mismatch(0.0, "empty")
-    if expected.dtype.kind in "biu":
-        ratio = np.where(actual == expected, 0.0, np.inf)
-        scale = np.maximum(np.abs(expected.astype(np.float64)), 1.0)
-    else:
-        ratio, scale = _float_ratio(actual, expected)
-    worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
-    return _describe(actual, expected, worst, float(ratio[worst]), float(scale[worst]))
+    got, want = actual.reshape(-1), expected.reshape(-1)
+    is_exact = expected.dtype.kind in "biu"
+    rms = 0.0 if is_exact else _rms(want)
+    error, worst, scale = -1.0, 0, 0.0
+    for start in range(0, want.size, _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        ratio, scales = (
+            _exact_ratio(got[chunk], want[chunk])
+            if is_exact
+            else _float_ratio(got[chunk], want[chunk], rms)
+        )
+        at = int(np.argmax(ratio))
+        if ratio[at] > error:
+            error, worst, scale = float(ratio[at]), start + at, float(scales[at])
+    where = np.unravel_index(worst, expected.shape)
+    return _describe(actual, expected, where, error, scale)
 
 
-def _float_ratio(actual: Array, expected: Array) -> tuple[Array, Array]:
+def _exact_ratio(got: Array, want: Array) -> tuple[Array, Array]:
+    ratio = np.where(got == want, 0.0, np.inf)
+    return ratio, np.maximum(np.abs(want.astype(np.float64)), 1.0)
+
+
+def _rms(values: Array) -> float:
+    """Of the finite ones."""
+    total, count = 0.0, 0
+    for start in range(0, values.size, _CHUNK):
+        chunk = values[start : start + _CHUNK].astype(np.float64)
+        finite = chunk[np.isfinite(chunk)]
+        total += float(np.dot(finite, finite))
+        count += finite.size
+    return math.sqrt(total / count) if count else 0.0
+
+
+def _float_ratio(actual: Array, expected: Array, rms: float) -> tuple[Array, Array]:
     tolerance = _TOLERANCE.get(str(expected.dtype), _COARSE_TOLERANCE)
     got, want = actual.astype(np.float64), expected.astype(np.float64)
-    finite = want[np.isfinite(want)]
-    rms = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
     scale = np.where(np.isfinite(want), np.abs(want), 0.0) + rms
     same = (got == want) | (np.isnan(got) & np.isnan(want))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

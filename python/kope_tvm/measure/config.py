@@ -11,8 +11,9 @@ class MeasureConfig:
     """Timing and checking of one candidate."""
 
     number: int = 1
-    """Calls averaged into one repeat, at least."""
+    """Calls averaged into one repeat, at least; one where a call lasts `min_repeat_ms`."""
     repeat: int = 3
+    """One where a call lasts four times `min_repeat_ms`."""
     min_repeat_ms: float = 30.0
     """`number` grows until one repeat lasts this long."""
     enable_cpu_cache_flush: bool = False

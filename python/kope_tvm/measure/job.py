@@ -63,6 +63,8 @@ class Job:
     """The untuned function: it writes the image that candidates are compared with."""
     arguments: tuple[Argument, ...] = ()
     """Of the image's tensors; empty where the candidate is not checked."""
+    hopeless_secs: float | None = None
+    """A first call that takes longer is the measurement."""
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()

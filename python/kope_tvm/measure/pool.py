@@ -103,11 +103,13 @@ class Pool:
         mods: Sequence[str | bytes | IRModule],
         *,
         reference: str | bytes | IRModule | None = None,
+        hopeless_secs: float | None = None,
     ) -> Iterator[tuple[int, Measurement]]:
         """Each module's index and outcome as soon as it is known.
 
         With `reference`, the untuned module, every candidate's outputs are compared with its own
-        before and after timing; without, a wrong candidate is timed like a right one.
+        before and after timing; without, a wrong candidate is timed like a right one. One whose
+        first call takes longer than `hopeless_secs` is timed by that call.
         """
         checked = None
         if reference is not None and self._config.check:
@@ -119,15 +121,19 @@ class Pool:
         waiting = deque(Candidate(index, module_json(mod)) for index, mod in enumerate(mods))
         while waiting:
             chunk = [waiting.popleft() for _ in range(min(MAX_PARKED, len(waiting)))]
-            yield from self._chunk(chunk, waiting, checked)
+            yield from self._chunk(chunk, waiting, checked, hopeless_secs)
 
     def _chunk(
-        self, chunk: Sequence[Candidate], waiting: deque[Candidate], checked: _Reference | None
+        self,
+        chunk: Sequence[Candidate],
+        waiting: deque[Candidate],
+        checked: _Reference | None,
+        hopeless_secs: float | None,
     ) -> Iterator[tuple[int, Measurement]]:
         """Every outcome of the chunk; what a dying zygote took along goes back to `waiting`."""
         left = {candidate.index: candidate for candidate in chunk}
         try:
-            for candidate, measurement in self._build_then_run(chunk, checked):
+            for candidate, measurement in self._build_then_run(chunk, checked, hopeless_secs):
                 del left[candidate.index]
                 yield candidate.index, measurement
         except ZygoteDiedError as error:
@@ -140,12 +146,16 @@ class Pool:
                     waiting.appendleft(replace(candidate, worker=None, is_busy=False))
 
     def _build_then_run(
-        self, chunk: Sequence[Candidate], checked: _Reference | None
+        self,
+        chunk: Sequence[Candidate],
+        checked: _Reference | None,
+        hopeless_secs: float | None,
     ) -> Iterator[tuple[Candidate, Measurement]]:
         image_fd = checked.image_fd if checked else None
         limit_secs = self._spec.limits.run_secs
+        job = replace(self._job(checked), hopeless_secs=hopeless_secs)
         try:
-            yield from self._build(chunk, self._job(checked), image_fd)
+            yield from self._build(chunk, job, image_fd)
             for candidate in chunk:
                 if candidate.worker:
                     answer = stages.run(self._living(), candidate, limit_secs)

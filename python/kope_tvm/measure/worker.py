@@ -20,12 +20,12 @@ import tvm_ffi
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
 from kope_tvm.errors import KopeError
-from kope_tvm.measure import image, signature
+from kope_tvm.measure import image, signature, timing
 from kope_tvm.measure.compare import compare
 from kope_tvm.measure.job import GO, Answer, Argument, Job, Use
 from kope_tvm.outcome import Measurement
 
-SLOW_SECS = 0.5
+SLOW_REFERENCE_SECS = 0.1
 """An untuned function slower than this is timed by the one call that makes its outputs."""
 
 
@@ -116,11 +116,12 @@ def _measure(job: Job, checked: _Built, timed: _Built, image_fd: int) -> Answer:
     check = _Check(job, checked, image_fd, device) if job.arguments else None
     max_error = check.run() if check else 0.0
     if check and checked is timed:
-        run_secs = _time(job, timed, check.values, device)
+        run_secs = _time(job, check.calls, check.first_secs)
         # A race may pass once; thousands of calls later it rarely does.
         max_error = max(max_error, check.compare())
     else:
-        run_secs = _time(job, timed, _random_values(job, timed, device), device)
+        calls = _calls(timed, _random_values(job, timed, device), device)
+        run_secs = _time(job, calls, calls.call())
     secs = time.perf_counter() - started
     return Answer(Measurement(run_secs, device_secs=secs, max_error=max_error))
 
@@ -151,28 +152,24 @@ def _make_reference(job: Job, built: _Built, image_fd: int, device: Any) -> tupl
         value.numpy() if argument.filled else None
         for argument, value in zip(built.arguments, values, strict=True)
     ]
-    started = time.perf_counter()
-    built.function(*values)
-    once_secs = time.perf_counter() - started
+    calls = _calls(built, values, device)
+    once_secs = calls.call()
     after = [
         value.numpy() if argument.written else None
         for argument, value in zip(built.arguments, values, strict=True)
     ]
     image.write(image_fd, image.Tensors(tuple(before), tuple(after)))
-    return (once_secs,) if once_secs > SLOW_SECS else _time(job, built, values, device)
+    if once_secs > SLOW_REFERENCE_SECS:
+        return (once_secs,)
+    return _time(job, calls, once_secs)
 
 
-def _time(job: Job, built: _Built, values: list[Any], device: Any) -> tuple[float, ...]:
-    config = job.config
-    evaluator = built.lib.time_evaluator(
-        built.name,
-        device,
-        number=config.number,
-        repeat=config.repeat,
-        min_repeat_ms=int(config.min_repeat_ms),
-        f_preproc="cache_flush_cpu_non_first_arg" if config.enable_cpu_cache_flush else "",
-    )
-    return tuple(float(secs) for secs in evaluator(*values).results)
+def _calls(built: _Built, values: list[Any], device: Any) -> timing.Calls:
+    return timing.Calls(built.lib, built.name, built.function, values, device)
+
+
+def _time(job: Job, calls: timing.Calls, first_secs: float) -> tuple[float, ...]:
+    return timing.run_secs(calls, job.config, first_secs, job.hopeless_secs)
 
 
 class _Check:
@@ -180,7 +177,6 @@ class _Check:
 
     def __init__(self, job: Job, built: _Built, image_fd: int, device: Any) -> None:
         _same_signature(built.arguments, job.arguments)
-        self.function = built.function
         self.arguments = job.arguments
         dtypes = [
             np.dtype(np.void) if arg.use is Use.SCALAR else signature.host_dtype(arg.dtype)
@@ -193,6 +189,8 @@ class _Check:
                 job.arguments, dtypes, self.tensors.before, strict=True
             )
         ]
+        self.calls = _calls(built, self.values, device)
+        self.first_secs = 0.0
 
     @staticmethod
     def _value(argument: Argument, dtype: Any, before: Any, device: Any) -> Any:
@@ -204,7 +202,7 @@ class _Check:
 
     def run(self) -> float:
         """Call it once; the worst error of all outputs, in units of the allowed one."""
-        self.function(*self.values)
+        self.first_secs = self.calls.call()
         worst = self.compare(every=True)
         for argument, value, before, _ in self._rows():
             if argument.filled and argument.written and before.size:
@@ -240,8 +238,12 @@ def _same_signature(given: tuple[Argument, ...], expected: tuple[Argument, ...])
 
 
 def _unchanged(argument: Argument, value: Any, before: Any) -> None:
-    if value.numpy().tobytes() != before.tobytes():
+    if not np.array_equal(_bytes(value.numpy()), _bytes(before)):
         raise _RefusedError("E_INPUT_WRITTEN", f"the input {argument} was changed by the call")
+
+
+def _bytes(array: Any) -> Any:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _right(argument: Argument, value: Any, after: Any) -> float:
