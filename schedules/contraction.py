@@ -82,6 +82,15 @@ def work_of(sch: Schedule, loops: Sequence[LoopRV]) -> int:
     return prod(int(sch.get(loop).extent) for loop in loops)
 
 
+def whole_lanes(extent: int, lanes: int) -> int:
+    """Lanes of a vector that never straddles the end of `extent`, so that no lane needs a guard.
+
+    `lanes` where none does: every lane is guarded then.
+    """
+    common = gcd(extent, lanes)
+    return common if common > 1 else lanes
+
+
 def vector_lanes(extent: int, lanes: int) -> int:
     """Lanes of a vector that divides `extent`: any number where no power of two fills half."""
     even = power_of_two_divisor(extent, lanes)
@@ -156,21 +165,29 @@ def tile_anchor(
     facts: Facts,
     *,
     col_axis: int,
-) -> None:
-    """Tiles `anchor` and runs `epilogue` in the tile, with vectors along its `col_axis`."""
+    whole_columns: bool = False,
+) -> LoopRV:
+    """Tiles `anchor` and runs `epilogue` in the tile, with vectors along its `col_axis`.
+
+    Answers the loop over column panels; `whole_columns` keeps all rows under it, in one task.
+    """
     loops = sch.get_loops(anchor)
     threads = is_worth_threads(work_of(sch, loops), facts)
     row_rest, row = sch.split(loops[roles.row], [None, choose(sch, tile.rows)])
-    row_task, row_tile = sch.split(row_rest, [None, choose(sch, tile.row_tiles)])
+    if whole_columns:
+        row_tasks, row_tile = [], row_rest
+    else:
+        row_task, row_tile = sch.split(row_rest, [None, choose(sch, tile.row_tiles)])
+        row_tasks = [row_task]
     vectors = choose(sch, tile.vectors)
     col_rest, vector, lane = sch.split(loops[roles.col], [None, vectors, tile.lanes])
     col_task, panel = sch.split(col_rest, [None, choose(sch, tile.panels)])
     reduce = [loops[i] for i in roles.reduce]
     depth, step = sch.split(reduce[-1], [None, choose(sch, tile.unrolls)])
     deep = [*reduce[:-1], depth]
-    outer = [loops[i] for i in roles.outer]
-    sch.reorder(*outer, col_task, row_task, panel, row_tile, *deep, step, row, vector, lane)
-    task = sch.fuse(*outer, col_task, row_task)
+    tasks = [*(loops[i] for i in roles.outer), col_task, *row_tasks]
+    sch.reorder(*tasks, panel, row_tile, *deep, step, row, vector, lane)
+    task = sch.fuse(*tasks)
     if threads:
         sch.parallel(task)
     for loop in (step, row, vector):
@@ -178,11 +195,13 @@ def tile_anchor(
     sch.vectorize(lane)
     tile_epilogue(sch, epilogue, row_tile, tile.lanes, col_axis)
     sch.decompose_reduction(anchor, deep[0])
+    return panel
 
 
 def tile_epilogue(sch: Schedule, epilogue: SBlockRV, at: LoopRV, lanes: int, col_axis: int) -> None:
     """Runs `epilogue` under the loop `at`, unrolled but for vectors along its axis `col_axis`."""
-    rank = len(sch.get(epilogue).iter_vars)
+    iters = sch.get(epilogue).iter_vars
+    rank, lanes = len(iters), whole_lanes(int(iters[col_axis].dom.extent), lanes)
     sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
     loops = sch.get_loops(epilogue)[-rank:]
     others = [loop for i, loop in enumerate(loops) if i != col_axis]

@@ -8,6 +8,7 @@ with odd sizes (padded while packing) and widening integer types.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tvm import IRModule, tirx
 from tvm.s_tir import Schedule
@@ -31,6 +32,7 @@ from kope_tvm.schedules.operands import (
     settle_producers,
     stage,
     stage_pack,
+    stage_panel,
 )
 from kope_tvm.target import Facts, TargetSpec
 
@@ -47,6 +49,8 @@ class _Layout:
     cols: int
     """Padded."""
     packed: bool
+    near: bool = False
+    """Pack a column panel where it is used, not all of them beforehand."""
 
 
 def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
@@ -136,6 +140,9 @@ def _layouts(anchor: Block, roles: Roles, lanes: int, facts: Facts) -> list[_Lay
     layouts = [best]
     if rows > 4 * wide and best.rows == rows:
         layouts.append(_Layout(lanes, -(-rows // wide) * wide, full, packed=True))
+    depth = prod(anchor.iters[i].extent for i in roles.reduce)
+    if full > lanes and depth * 4 * lanes * 4 <= facts.l2_bytes // 2:
+        layouts.append(_Layout(lanes, best.rows, full, packed=True, near=True))
     narrow = power_of_two_divisor(cols, lanes)
     if rhs.stride(roles.col) == 1 and narrow * 2 >= lanes:
         direct = _Layout(narrow, best.rows, cols, packed=False)
@@ -171,14 +178,18 @@ def _build(
         return None
     for other in stay:
         stage(sch, sch.get_sblock(other.name), layout.lanes, facts)
-    if layout.packed:
+    if layout.packed and not layout.near:
         stage_pack(sch, anchor.loads[roles.rhs], pack, roles, layout.lanes, facts)
     if grown:
         stage(sch, producer_of(sch, block, roles.lhs), layout.lanes, facts)
     depth = anchor.iters[roles.reduce[-1]].extent
     tile = tile_space(layout.rows, layout.cols // layout.lanes, depth, layout.lanes, facts)
     col_axis = anchor.stores[0].dim_of(roles.col)
-    tile_anchor(sch, block, epilogue, roles, tile, facts, col_axis=col_axis)
+    panel = tile_anchor(
+        sch, block, epilogue, roles, tile, facts, col_axis=col_axis, whole_columns=layout.near
+    )
+    if layout.near:
+        stage_panel(sch, anchor.loads[roles.rhs], pack, panel, roles, layout.lanes)
     return sch
 
 

@@ -15,6 +15,7 @@ from kope_tvm.schedules.contraction import (
     Roles,
     is_worth_threads,
     power_of_two_divisor,
+    whole_lanes,
     work_of,
 )
 from kope_tvm.target import Facts
@@ -139,14 +140,33 @@ def stage_pack(
     sch: Schedule, load: Access, pack: SBlockRV, roles: Roles, lanes: int, facts: Facts
 ) -> None:
     """Schedules a packing block: panels in parallel, lanes as vectors."""
-    loops, col = sch.get_loops(pack), load.dim_of(roles.col)
+    loops = sch.get_loops(pack)
     threads = _is_worth_threads(sch, loops, facts)
-    panel, lane = sch.split(loops[col], [None, lanes])
-    rest = [loop for p, loop in enumerate(loops) if p != col]
-    sch.reorder(panel, *rest, lane)
+    panel = _pack_lanes(sch, load, loops, roles, lanes)
     if threads:
         sch.parallel(panel)
+
+
+def stage_panel(
+    sch: Schedule, load: Access, pack: SBlockRV, at: LoopRV, roles: Roles, lanes: int
+) -> None:
+    """Packs under the loop `at` over column panels, so that a panel is in cache when it is used."""
+    sch.compute_at(pack, at, preserve_unit_loops=True)
+    _pack_lanes(sch, load, sch.get_loops(pack)[-len(load.indices) :], roles, lanes)
+
+
+def _pack_lanes(
+    sch: Schedule, load: Access, loops: Sequence[LoopRV], roles: Roles, lanes: int
+) -> LoopRV:
+    """Orders a packing nest as its panels lie, with vectors innermost; the loop over panels."""
+    col = load.dim_of(roles.col)
+    width = whole_lanes(load.shape[col], lanes)
+    panel, group, lane = sch.split(loops[col], [None, lanes // width, width])
+    rest = [loop for p, loop in enumerate(loops) if p != col]
+    sch.reorder(panel, *rest, group, lane)
+    sch.unroll(group)
     sch.vectorize(lane)
+    return panel
 
 
 def stage_pad(sch: Schedule, pad: SBlockRV, facts: Facts) -> None:

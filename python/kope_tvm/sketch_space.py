@@ -11,30 +11,37 @@ from tvm import IRModule
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
+from kope_tvm.intrinsics import intrinsics_for
 from kope_tvm.outcome import Measurement
 
-_POPULATION = 128
-"""Traces an evolution keeps; a quarter of TVM's default, which a budget below 1 000 trials never
-fills.
-"""
+_POPULATION = 64
+"""Traces an evolution keeps; an eighth of TVM's default, which budgets below 1 000 never fill."""
+
+_GENERATIONS = 3
+
+_WARM_UP = 16
+"""Measurements before the cost model ranks; with TVM's 100 a short run would rank at random."""
 
 
 def sketch_context(mod: IRModule, target: Target, name: str, seed: int) -> Any:
     """A TuneContext with the stock design space and a small stock evolutionary search."""
     logger = logging.getLogger("kope_tvm.metaschedule")
     logger.propagate = False
-    return ms.TuneContext(
-        mod=mod,
-        target=target,
-        space_generator="post-order-apply",
-        search_strategy=ms.search_strategy.EvolutionarySearch(
-            population_size=_POPULATION, init_min_unmeasured=16
-        ),
-        task_name=name,
-        rand_state=seed,
-        num_threads=1,
-        logger=logger,
-    )
+    with intrinsics_for(str(target.kind.name)):
+        return ms.TuneContext(
+            mod=mod,
+            target=target,
+            space_generator="post-order-apply",
+            search_strategy=ms.search_strategy.EvolutionarySearch(
+                population_size=_POPULATION,
+                init_min_unmeasured=16,
+                genetic_num_iters=_GENERATIONS,
+            ),
+            task_name=name,
+            rand_state=seed,
+            num_threads=1,
+            logger=logger,
+        )
 
 
 class Evolution:
@@ -43,6 +50,7 @@ class Evolution:
     def __init__(self, context: Any, spaces: Sequence[Any], batch: int) -> None:
         self._context = context
         self._cost_model = ms.CostModel.create("xgb", num_tuning_cores=1, tree_method="auto")
+        self._cost_model.num_warmup_samples = _WARM_UP
         self._database = ms.database.MemoryDatabase()
         self._workload = self._database.commit_workload(context.mod)
         context.pre_tuning(1 << 20, batch, spaces, self._database, self._cost_model)

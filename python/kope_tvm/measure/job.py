@@ -15,7 +15,9 @@ from typing import Any
 from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.outcome import Measurement
 
-GO = b"go"
+CHECK = b"check"
+TIME = b"time"
+"""The words a child waits for: it has built, it has checked."""
 MAX_PACKET_BYTES = 1 << 17
 
 

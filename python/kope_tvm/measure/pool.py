@@ -13,6 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -156,10 +157,10 @@ class Pool:
         job = replace(self._job(checked), hopeless_secs=hopeless_secs)
         try:
             yield from self._build(chunk, job, image_fd)
-            for candidate in chunk:
-                if candidate.worker:
-                    answer = stages.run(self._living(), candidate, limit_secs)
-                    yield candidate, answer.measurement
+            built = [candidate for candidate in chunk if candidate.worker]
+            for candidate, following in zip_longest(built, built[1:]):
+                answer = stages.run(self._living(), candidate, limit_secs, following)
+                yield candidate, answer.measurement
         finally:
             self._drop(chunk)
 

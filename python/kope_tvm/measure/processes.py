@@ -16,7 +16,7 @@ import time
 from collections import deque
 
 from kope_tvm.errors import KopeError
-from kope_tvm.measure.job import GO, MAX_PACKET_BYTES, Answer, Job, decode_answer
+from kope_tvm.measure.job import MAX_PACKET_BYTES, Answer, Job, decode_answer
 from kope_tvm.measure.patience import Patience
 
 START_SECS = 120.0
@@ -64,10 +64,10 @@ class Worker:
             self.answers.append(None)
         return True
 
-    def go(self) -> None:
-        """Let it measure."""
+    def say(self, word: bytes) -> None:
+        """Let it check, or time."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._sock.send(GO)
+            self._sock.send(word)
 
     def last_words(self) -> str:
         """The last line it printed, an error before others."""

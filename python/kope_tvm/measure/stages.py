@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kope_tvm.measure.job import Answer, Job
+from kope_tvm.measure.job import CHECK, TIME, Answer, Job
 from kope_tvm.measure.patience import Patience
 from kope_tvm.measure.processes import Worker, ZygoteClient
 from kope_tvm.outcome import Measurement
@@ -64,17 +64,24 @@ def build(
                 yield candidate, answer.measurement
 
 
-def run(zygote: ZygoteClient, candidate: Candidate, limit_secs: float) -> Answer:
-    """Let a parked candidate measure; its process has gone when this returns."""
-    worker = candidate.worker
-    if worker is None:
-        raise ValueError(f"candidate {candidate.index} was not built, or has run")
-    candidate.is_busy = True
+def run(
+    zygote: ZygoteClient,
+    candidate: Candidate,
+    limit_secs: float,
+    following: Candidate | None = None,
+) -> Answer:
+    """Let a parked candidate measure; its process has gone when this returns.
+
+    The following one checks its outputs while this one goes; nothing is timed then.
+    """
+    worker = _checking(candidate)
     started = time.perf_counter()
     worker.patience = Patience(worker.pid, limit_secs)
-    worker.go()
+    worker.say(TIME)
     while (answer := _look(zygote, worker, limit_secs, "run")) is None:
         _wait(zygote, [worker])
+    if following:
+        _checking(following)
     _await_exit(zygote, worker)
     candidate.is_busy, candidate.worker = False, None
     worker.close()
@@ -83,6 +90,17 @@ def run(zygote: ZygoteClient, candidate: Candidate, limit_secs: float) -> Answer
         answer.measurement, build_secs=candidate.build_secs, device_secs=device_secs
     )
     return replace(answer, measurement=measurement)
+
+
+def _checking(candidate: Candidate) -> Worker:
+    """The candidate's process, told to check its outputs if it was not."""
+    worker = candidate.worker
+    if worker is None:
+        raise ValueError(f"candidate {candidate.index} was not built, or has run")
+    if not candidate.is_busy:
+        candidate.is_busy = True
+        worker.say(CHECK)
+    return worker
 
 
 def _await_exit(zygote: ZygoteClient, worker: Worker) -> None:

@@ -13,11 +13,12 @@ from kope_tvm.measure.config import MeasureConfig
 
 SLOW_SECS = 0.3
 """A function whose first call takes longer gets one repeat of one call."""
-_LONG_CALL_SECS = 0.01
-"""Calls as long as this are timed here: Python's microsecond is nothing to them, and TVM's own
-time evaluator would make another call first."""
-_PILOT_SHARE = 0.1
-"""Of a repeat, to find out how many calls make up a whole one."""
+SLOW_REPEATS = 4.0
+"""So does one with a call that lasts this many times `min_repeat_ms`."""
+_LONG_CALL_SECS = 1e-4
+"""Python's microsecond a call is nothing to calls as long as this. Timing them here ends a repeat
+when it is long enough; TVM's own time evaluator doubles its calls and starts again."""
+_PILOT_SECS = 5e-3
 _MARGIN = 1.02
 
 
@@ -30,15 +31,26 @@ class Calls:
     function: Callable[..., Any]
     values: Sequence[Any]
     device: Any
+    is_host: bool
+    """The call has ended when it returns."""
 
-    def call(self) -> float:
+    def once(self) -> float:
         """Seconds of one call, as the caller sees it."""
         started = time.perf_counter()
         self.function(*self.values)
-        self.device.sync()
+        if not self.is_host:
+            self.device.sync()
         return time.perf_counter() - started
 
-    def evaluate(self, number: int, repeat: int = 1, **options: Any) -> tuple[float, ...]:
+    def mean(self, number: int, least_secs: float, counted_secs: float = 0.0) -> float:
+        """Of `number` calls or more, until they have lasted; a call of `counted_secs` is one."""
+        total, count = counted_secs, int(counted_secs > 0)
+        while count < number or total < least_secs:
+            total += self.once()
+            count += 1
+        return total / count
+
+    def evaluate(self, number: int, repeat: int, **options: Any) -> tuple[float, ...]:
         """TVM's time evaluator, which calls once more before it starts."""
         evaluator = self.lib.time_evaluator(
             self.name, self.device, number=number, repeat=repeat, **options
@@ -50,7 +62,8 @@ def run_secs(
     calls: Calls, config: MeasureConfig, first_secs: float, hopeless_secs: float | None
 ) -> tuple[float, ...]:
     """Seconds of one call, one value a repeat, of a function whose first call took `first_secs`."""
-    if hopeless_secs is not None and first_secs > hopeless_secs:
+    limit_secs = math.inf if hopeless_secs is None else hopeless_secs
+    if first_secs > max(limit_secs, SLOW_SECS):
         return (first_secs,)
     if config.enable_cpu_cache_flush:
         return calls.evaluate(
@@ -59,28 +72,24 @@ def run_secs(
             min_repeat_ms=int(config.min_repeat_ms),
             f_preproc="cache_flush_cpu_non_first_arg",
         )
-    secs = calls.call()
-    if secs < _LONG_CALL_SECS:
-        return _of_short_calls(calls, config, secs)
-    return _of_long_calls(calls, config, secs, is_slow=first_secs > SLOW_SECS)
-
-
-def _of_short_calls(calls: Calls, config: MeasureConfig, secs: float) -> tuple[float, ...]:
-    repeat_secs = config.min_repeat_ms / 1e3
-    (secs,) = calls.evaluate(max(1, int(_PILOT_SHARE * repeat_secs / secs)))
-    return calls.evaluate(_number(config, secs), config.repeat)
+    # A first call also starts threads and faults pages in: a quick one gets a second chance.
+    secs = calls.once()
+    if secs > limit_secs:
+        return (secs,)
+    if calls.is_host and secs > _LONG_CALL_SECS:
+        return _of_long_calls(calls, config, secs, is_slow=first_secs > SLOW_SECS)
+    secs = calls.mean(1, min(_PILOT_SECS, config.min_repeat_ms / 1e3))
+    number = max(config.number, math.ceil(_MARGIN * config.min_repeat_ms / 1e3 / secs))
+    return calls.evaluate(number, config.repeat)
 
 
 def _of_long_calls(
     calls: Calls, config: MeasureConfig, secs: float, *, is_slow: bool
 ) -> tuple[float, ...]:
-    """The call that took `secs` counts."""
     repeat_secs = config.min_repeat_ms / 1e3
-    number = 1 if secs >= repeat_secs else _number(config, secs)
-    repeat = 1 if is_slow or secs > 4 * repeat_secs else config.repeat
-    each = [secs, *(calls.call() for _ in range(number * repeat - 1))]
-    return tuple(math.fsum(each[start::repeat]) / number for start in range(repeat))
-
-
-def _number(config: MeasureConfig, secs: float) -> int:
-    return max(config.number, math.ceil(_MARGIN * config.min_repeat_ms / 1e3 / secs))
+    number = 1 if secs >= repeat_secs else config.number
+    repeat = 1 if is_slow or secs > SLOW_REPEATS * repeat_secs else config.repeat
+    # Worth counting where there will be few.
+    counted_secs = secs if secs * SLOW_REPEATS > repeat_secs else 0.0
+    first = calls.mean(number, repeat_secs, counted_secs)
+    return (first, *(calls.mean(number, repeat_secs) for _ in range(repeat - 1)))

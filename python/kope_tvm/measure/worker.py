@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a forked child does with its one module: build, wait for the word, check, time, answer.
+"""What a forked child does with its one module: build, check, time, answer.
+
+It waits for the word before it checks and before it times.
 
 Everything here may be killed at any instruction, and shares its process with native code of
 a candidate's.
@@ -22,7 +24,7 @@ from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 from kope_tvm.errors import KopeError
 from kope_tvm.measure import image, signature, timing
 from kope_tvm.measure.compare import compare
-from kope_tvm.measure.job import GO, Answer, Argument, Job, Use
+from kope_tvm.measure.job import CHECK, TIME, Answer, Argument, Job, Use
 from kope_tvm.outcome import Measurement
 
 SLOW_REFERENCE_SECS = 0.1
@@ -58,10 +60,12 @@ def work(sock: socket.socket, job: Job, module_fd: int, image_fd: int) -> None:
         return
     build_secs = time.perf_counter() - started
     sock.send(Answer(Measurement(stage="build", build_secs=build_secs), is_built=True).encode())
-    if sock.recv(len(GO)) != GO:
+    if sock.recv(len(CHECK)) != CHECK:
         return
     try:
-        sock.send(_measure(job, checked, timed, image_fd).encode())
+        answer = _measure(sock, job, checked, timed, image_fd)
+        if answer:
+            sock.send(answer.encode())
     except _RefusedError as error:
         sock.send(_failed("check", error.code, error, build_secs, error.max_error))
     except Exception as error:  # likewise whatever its run raises
@@ -105,25 +109,33 @@ def _compile(mod: tvm.IRModule, target: tvm.target.Target) -> _Built:
     return _Built(name, lib, lib[name], arguments)
 
 
-def _measure(job: Job, checked: _Built, timed: _Built, image_fd: int) -> Answer:
-    started = time.perf_counter()
+def _measure(
+    sock: socket.socket, job: Job, checked: _Built, timed: _Built, image_fd: int
+) -> Answer | None:
+    """None where the tuner has gone."""
     kind = str(job.target["kind"])
     device = tvm.device("cpu" if kind in ("llvm", "c") else kind)
     if job.is_reference:
-        run_secs = _make_reference(job, checked, image_fd, device)
-        measurement = Measurement(run_secs, device_secs=time.perf_counter() - started)
-        return Answer(measurement, checked.arguments)
+        return _make_reference(sock, job, checked, image_fd, device)
     check = _Check(job, checked, image_fd, device) if job.arguments else None
     max_error = check.run() if check else 0.0
     if check and checked is timed:
-        run_secs = _time(job, check.calls, check.first_secs)
-        # A race may pass once; thousands of calls later it rarely does.
-        max_error = max(max_error, check.compare())
+        calls, first_secs = check.calls, check.first_secs
     else:
         calls = _calls(timed, _random_values(job, timed, device), device)
-        run_secs = _time(job, calls, calls.call())
-    secs = time.perf_counter() - started
-    return Answer(Measurement(run_secs, device_secs=secs, max_error=max_error))
+        first_secs = calls.once()
+    if not _is_time(sock):
+        return None
+    run_secs = timing.run_secs(calls, job.config, first_secs, job.hopeless_secs)
+    if check and checked is timed:
+        # A race may pass once; thousands of calls later it rarely does.
+        max_error = max(max_error, check.compare())
+    return Answer(Measurement(run_secs, max_error=max_error))
+
+
+def _is_time(sock: socket.socket) -> bool:
+    """Wait until the candidate before this one has left the machine."""
+    return sock.recv(len(TIME)) == TIME
 
 
 def _random_values(job: Job, built: _Built, device: Any) -> list[Any]:
@@ -145,7 +157,9 @@ def _tensor(argument: Argument, contents: Any, device: Any) -> Any:
     return tensor
 
 
-def _make_reference(job: Job, built: _Built, image_fd: int, device: Any) -> tuple[float, ...]:
+def _make_reference(
+    sock: socket.socket, job: Job, built: _Built, image_fd: int, device: Any
+) -> Answer | None:
     """Write the image and time the untuned function."""
     values = _random_values(job, built, device)
     before = [
@@ -153,23 +167,23 @@ def _make_reference(job: Job, built: _Built, image_fd: int, device: Any) -> tupl
         for argument, value in zip(built.arguments, values, strict=True)
     ]
     calls = _calls(built, values, device)
-    once_secs = calls.call()
+    first_secs = calls.once()
     after = [
         value.numpy() if argument.written else None
         for argument, value in zip(built.arguments, values, strict=True)
     ]
     image.write(image_fd, image.Tensors(tuple(before), tuple(after)))
-    if once_secs > SLOW_REFERENCE_SECS:
-        return (once_secs,)
-    return _time(job, calls, once_secs)
+    if not _is_time(sock):
+        return None
+    run_secs = (first_secs,)
+    if first_secs <= SLOW_REFERENCE_SECS:
+        run_secs = timing.run_secs(calls, job.config, first_secs, None)
+    return Answer(Measurement(run_secs), built.arguments)
 
 
 def _calls(built: _Built, values: list[Any], device: Any) -> timing.Calls:
-    return timing.Calls(built.lib, built.name, built.function, values, device)
-
-
-def _time(job: Job, calls: timing.Calls, first_secs: float) -> tuple[float, ...]:
-    return timing.run_secs(calls, job.config, first_secs, job.hopeless_secs)
+    is_host = device.dlpack_device_type() == tvm.cpu().dlpack_device_type()
+    return timing.Calls(built.lib, built.name, built.function, values, device, is_host)
 
 
 class _Check:
@@ -202,7 +216,7 @@ class _Check:
 
     def run(self) -> float:
         """Call it once; the worst error of all outputs, in units of the allowed one."""
-        self.first_secs = self.calls.call()
+        self.first_secs = self.calls.once()
         worst = self.compare(every=True)
         for argument, value, before, _ in self._rows():
             if argument.filled and argument.written and before.size:

@@ -15,6 +15,9 @@ from kope_tvm.workbench import Workbench
 _NUM_PARENTS = 3
 """Incumbents whose neighbours are tried in turn."""
 
+_WORTH_REPLAYING = 0.8
+"""Of the best known time of its task: what was slower there is not tried here."""
+
 
 class Experience:
     """Retrieves the nearest decisions and transfers or mutates them; needs no model."""
@@ -44,7 +47,7 @@ class Experience:
 
     def _recalled(self, recalled: Recalled, context: Context) -> Iterator[Decisions]:
         source = recalled.experience
-        if source.lane != "decisions" or not source.accepted or source.code or source.suspicious:
+        if not _is_example(recalled):
             return
         origin = Origin("experience", source.state, f"recalled: {recalled.why}", (source.state,))
         if source.task_key == context.task.key:
@@ -81,6 +84,13 @@ class Experience:
             child = parent.turned({index: value})
             origin = Origin("experience", trial.state, difference(parent, child))
             yield Decisions(parent.name, child.trace, origin)
+
+
+def _is_example(recalled: Recalled) -> bool:
+    """Whether it is worth a trial: slow ones and failures are recalled as warnings."""
+    source = recalled.experience
+    is_right = source.accepted and not source.code and not source.suspicious
+    return is_right and source.lane == "decisions" and recalled.value >= _WORTH_REPLAYING
 
 
 def _parents(context: Context) -> list[Trial]:
