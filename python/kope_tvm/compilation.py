@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import IRModule, tirx
 from tvm.target import Target
 
@@ -128,7 +129,7 @@ def _schedule(
         sch = database.query_schedule(as_task_module(func), target, "main")
     except (RuntimeError, ValueError, TypeError, tvm.error.InternalError) as error:
         return None, f"its record does not replay: {str(error).strip().splitlines()[-1]}"
-    if sch is None:
+    if sch is None or tvm_ffi.structural_equal(sch.mod, as_task_module(func)):
         return None, ""
     tuned = sch.mod["main"].with_attr("tirx.is_scheduled", True)
     symbol = func.attrs.get("global_symbol")

@@ -25,6 +25,7 @@ from kope_tvm.memory.store import Store
 from kope_tvm.records import Records, cut_torn_line, trace_key
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
+from kope_tvm.workbench import trace_text
 
 _JOURNAL = "experience.sqlite"
 
@@ -106,6 +107,12 @@ class Ledger:
         with self._kept():
             self._records.settle(found)
 
+    def keep_baseline(self, task: Task, trace: Any, secs: float) -> None:
+        """Put the untuned function among MetaSchedule's records, once."""
+        if secs and trace_key(trace_text(trace)) not in self._records.times(task.key):
+            with self._kept():
+                self._records.commit(task.key, trace, (secs,))
+
     def open_workload(self, mod: Any, task: Task) -> None:
         """Make the task's untuned module the workload under which its records are kept."""
         with self._kept():
@@ -121,10 +128,11 @@ class Ledger:
         """Say of a write that failed what became of the ones before it."""
         try:
             yield
-        except OSError as error:
+        except (OSError, StorageError) as error:
+            what = str(error).partition(";")[0] if isinstance(error, StorageError) else ""
             raise StorageError(
-                f"{self.work_dir}: {error.strerror or error}; "
-                "everything measured before is kept; "
+                f"{what or f'{self.work_dir}: {error.strerror or error}'}; "
+                f"everything measured before is kept in {self.work_dir}; "
                 "free some space and give the same command again"
             ) from error
 

@@ -128,7 +128,7 @@ def _edges(func: tirx.PrimFunc) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpe
 def _tir_spec(param: tirx.Var) -> TensorSpec:
     """A scalar has no axes; -1 stands for a symbolic extent."""
     if not isinstance(param.ty, BufferType):
-        return TensorSpec(param.name, (), str(param.dtype))
+        return TensorSpec(param.name, (), str(param.ty))
     return TensorSpec(param.name, _extents(param.shape), str(param.dtype))
 
 

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from tvm import IRModule
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
@@ -84,6 +86,17 @@ class Evolution:
             self._context.target,
             self.args_info,
         )
+
+
+@contextmanager
+def _numpy_seeded(seed: int) -> Iterator[None]:
+    """TVM's cold cost model answers from NumPy's global generator."""
+    before = np.random.get_state()
+    np.random.seed(seed % 2**32)
+    try:
+        yield
+    finally:
+        np.random.set_state(before)
 
 
 def _result(measurement: Measurement) -> Any:

@@ -27,7 +27,7 @@ from kope_tvm.round import Run, Tuning
 from kope_tvm.toolchain import toolchain
 from kope_tvm.workbench import Workbench, make_task
 
-_LEGAL_BY_CONSTRUCTION = ("rules", "experience", "sketch")
+_LEGAL_BY_CONSTRUCTION = ("experience", "rules", "sketch")
 
 _METASCHEDULE = "tvm.s_tir.meta_schedule"
 _LOGGERS = f"{_METASCHEDULE}.logging"
@@ -124,7 +124,14 @@ def _logger_of(task_name: str) -> logging.Logger:
     """The logger that `tune_tir` and `tune_relax` gave this task, or a TuneContext's own default.
 
     A TuneContext does not hand its logger out: it is found by the name MetaSchedule makes for it.
+    Those of an earlier tuning in this process have had their files closed.
     """
     stem = re.compile(rf"{re.escape(_LOGGERS)}\.task_\d+_{re.escape(task_name[:100])}")
     names = [name for name in logging.root.manager.loggerDict if stem.fullmatch(name)]
-    return logging.getLogger(names[-1] if names else f"{_METASCHEDULE}.tune_context")
+    found = [logging.getLogger(name) for name in names]
+    living = [logger for logger in found if any(map(_is_open, logger.handlers))]
+    return living[-1] if living else logging.getLogger(f"{_METASCHEDULE}.tune_context")
+
+
+def _is_open(handler: logging.Handler) -> bool:
+    return isinstance(handler, logging.StreamHandler) and handler.stream is not None

@@ -196,6 +196,8 @@ class Session:
     def _settle(self, measured: Collection[int]) -> None:
         """Measure each task's fastest again in turns, and let those times decide.
 
+        Where nothing beats the untuned function, it goes on record as the best there is.
+
         What an earlier call settled is left alone where this one measured nothing new.
         """
         for index, (tuning, bench) in enumerate(zip(self._tunings, self._benches, strict=True)):
@@ -206,6 +208,8 @@ class Session:
                 tuning.trials[tuning.trials.index(trial)] = remeasured(trial, run_secs)
                 times[proposal_text(trial.proposal)] = run_secs
             self._ledger.settle(tuning.task, times)
+            if tuning.baseline_secs < tuning.best_secs:
+                self._ledger.keep_baseline(tuning.task, bench.untouched, tuning.baseline_secs)
 
     def _round(self, index: int, wanted: int, left: int) -> Iterator[Trial]:
         return self._tunings[index].run_round(_PoolDevice(self, self._benches[index]), wanted, left)

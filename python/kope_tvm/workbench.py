@@ -58,6 +58,13 @@ class Workbench:
         self.mod = tvm.ir.load_json(task.mod_json)
         self.tvm_target = tvm.target.Target(dict(task.target.tvm_target))
 
+    @property
+    def untouched(self) -> Trace:
+        """A trace that changes nothing; not an empty one, which MetaSchedule's database drops."""
+        sch = Schedule(self.mod)
+        sch.get_sblock("root")
+        return sch.trace
+
     @cached_property
     def rule_spaces(self) -> tuple[Space, ...]:
         """The design spaces of the rules that know this function, first guesses in place."""

@@ -56,6 +56,26 @@ def _triple(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> Non
 
 
 @T.prim_func(s_tir=True)
+def _right_once(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
+    T.func_attr({"global_symbol": "main"})
+    # Only a poisoned output is not equal to itself.
+    if B[0] == B[0]:
+        for i in range(64):
+            B[i] = A[i]
+    else:
+        for i in range(64):
+            B[i] = A[i] * T.float32(2)
+
+
+@T.prim_func(s_tir=True)
+def _slow(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
+    T.func_attr({"global_symbol": "main"})
+    for i in range(64):
+        B[i] = A[i] * T.float32(2)
+    T.evaluate(T.call_extern("int32", "usleep", 350000))
+
+
+@T.prim_func(s_tir=True)
 def _half_written(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
     T.func_attr({"global_symbol": "main"})
     for i in range(63):
@@ -242,6 +262,28 @@ def test_wrong_numbers_are_refused(pool: Pool, wrong: tvm.tirx.PrimFunc) -> None
     assert (outcome.ok, outcome.stage, outcome.code) == (False, "check", "E_NUMERICS")
     assert outcome.max_error > 1
     assert " at [" in outcome.error
+
+
+def test_numbers_that_are_wrong_in_a_later_call_are_refused(pool: Pool) -> None:
+    (outcome,) = _outcomes(pool, [_right_once], _double)
+    assert (outcome.ok, outcome.code) == (False, "E_NUMERICS")
+
+
+def test_a_slow_candidate_gets_one_repeat(pool: Pool) -> None:
+    started = time.monotonic()
+    (outcome,) = _outcomes(pool, [_slow], _double)
+    assert outcome.ok, outcome.error
+    assert len(outcome.run_secs) == 1
+    assert 0.35 < outcome.secs < 1
+    assert time.monotonic() - started < 3
+
+
+def test_a_hopeless_candidate_is_timed_by_its_first_call(pool: Pool) -> None:
+    given = [_mod(_slow), _mod(_double_by_adding)]
+    found = dict(pool.measure(given, reference=_mod(_double), hopeless_secs=0.2))
+    assert (len(found[0].run_secs), len(found[1].run_secs)) == (1, 2)
+    assert 0.35 < found[0].secs < 1
+    assert found[0].device_secs < 0.7
 
 
 def test_every_output_is_compared(pool: Pool) -> None:

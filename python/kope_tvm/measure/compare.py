@@ -70,10 +70,15 @@ def _rms(values: Array) -> float:
 def _float_ratio(actual: Array, expected: Array, rms: float) -> tuple[Array, Array]:
     tolerance = _TOLERANCE.get(str(expected.dtype), _COARSE_TOLERANCE)
     got, want = actual.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(got - want)
+    if rms and np.isfinite(distance).all():
+        scale = np.abs(want) + rms
+        return distance / (tolerance * scale), scale
     scale = np.where(np.isfinite(want), np.abs(want), 0.0) + rms
     same = (got == want) | (np.isnan(got) & np.isnan(want))
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        ratio = np.abs(got - want) / (tolerance * scale)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = distance / (tolerance * scale)
     ratio = np.where(np.isnan(ratio) | ~np.isfinite(want), np.inf, ratio)
     return np.where(same, 0.0, ratio), scale
 

@@ -175,9 +175,9 @@ def _make_reference(
     image.write(image_fd, image.Tensors(tuple(before), tuple(after)))
     if not _is_time(sock):
         return None
-    run_secs = (first_secs,)
-    if first_secs <= SLOW_REFERENCE_SECS:
-        run_secs = timing.run_secs(calls, job.config, first_secs, None)
+    if first_secs > SLOW_REFERENCE_SECS:
+        return Answer(Measurement((first_secs,)), built.arguments)
+    run_secs = timing.run_secs(calls, job.config, first_secs, None)
     return Answer(Measurement(run_secs), built.arguments)
 
 
@@ -205,6 +205,7 @@ class _Check:
         ]
         self.calls = _calls(built, self.values, device)
         self.first_secs = 0.0
+        self._seen: dict[int, tuple[Any, float]] = {}
 
     @staticmethod
     def _value(argument: Argument, dtype: Any, before: Any, device: Any) -> Any:
@@ -230,8 +231,17 @@ class _Check:
             if not argument.written:
                 _unchanged(argument, value, before)
             elif every or not argument.filled:
-                worst = max(worst, _right(argument, value, after))
+                worst = max(worst, self._error(argument, value, after))
         return worst
+
+    def _error(self, argument: Argument, value: Any, after: Any) -> float:
+        """The same bytes as in the first comparison need no second one."""
+        output = value.numpy()
+        seen, error = self._seen.get(id(value), (None, 0.0))
+        if seen is None or not np.array_equal(_bytes(output), _bytes(seen)):
+            error = _right(argument, output, after)
+            self._seen[id(value)] = output, error
+        return error
 
     def _rows(self) -> list[tuple[Argument, Any, Any, Any]]:
         rows = zip(
@@ -260,8 +270,8 @@ def _bytes(array: Any) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _right(argument: Argument, value: Any, after: Any) -> float:
-    mismatch = compare(value.numpy(), after)
+def _right(argument: Argument, output: Any, after: Any) -> float:
+    mismatch = compare(output, after)
     if mismatch.error > 1:
         raise _RefusedError(
             "E_NUMERICS", f"{mismatch.place} of {argument.name}", min(mismatch.error, 1e30)
