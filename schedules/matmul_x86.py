@@ -37,6 +37,8 @@ from kope_tvm.schedules.operands import (
 from kope_tvm.target import Facts, TargetSpec
 
 _NEAR_BYTES = 4096
+_PANEL_VECTORS = 4
+"""The widest column panel of a register tile."""
 
 
 @dataclass(frozen=True)
@@ -141,14 +143,17 @@ def _layouts(anchor: Block, roles: Roles, lanes: int, facts: Facts) -> list[_Lay
     if rows > 4 * wide and best.rows == rows:
         layouts.append(_Layout(lanes, -(-rows // wide) * wide, full, packed=True))
     depth = prod(anchor.iters[i].extent for i in roles.reduce)
-    if full > lanes and depth * 4 * lanes * 4 <= facts.l2_bytes // 2:
-        layouts.append(_Layout(lanes, best.rows, full, packed=True, near=True))
+    if full > lanes and depth * _PANEL_VECTORS * lanes * 4 <= facts.l2_bytes // 2:
+        near = _Layout(lanes, best.rows, full, packed=True, near=True)
+        # every panel passes by all rows, which stay in L2 meanwhile or come from beyond each time
+        rows_stay = rows * depth * 4 <= facts.l2_bytes // 2
+        layouts = [near, *layouts] if rows_stay else [*layouts, near]
     narrow = power_of_two_divisor(cols, lanes)
     if rhs.stride(roles.col) == 1 and narrow * 2 >= lanes:
         direct = _Layout(narrow, best.rows, cols, packed=False)
         # a column panel of far rows thrashes the cache sets that its lines share
-        near = max(rhs.stride(i) for i in roles.reduce) * 4 <= _NEAR_BYTES
-        layouts = [direct, *layouts] if rows <= 16 or near else [*layouts, direct]
+        is_dense = max(rhs.stride(i) for i in roles.reduce) * 4 <= _NEAR_BYTES
+        layouts = [direct, *layouts] if rows <= 16 or is_dense else [*layouts, direct]
     return layouts
 
 

@@ -128,13 +128,16 @@ class Ledger:
         """Say of a write that failed what became of the ones before it."""
         try:
             yield
-        except (OSError, StorageError) as error:
-            what = str(error).partition(";")[0] if isinstance(error, StorageError) else ""
-            raise StorageError(
-                f"{what or f'{self.work_dir}: {error.strerror or error}'}; "
-                f"everything measured before is kept in {self.work_dir}; "
-                "free some space and give the same command again"
-            ) from error
+        except OSError as error:
+            raise self._failed(f"{self.work_dir}: {error.strerror or error}") from error
+        except StorageError as error:
+            raise self._failed(str(error).partition(";")[0]) from error
+
+    def _failed(self, what: str) -> StorageError:
+        return StorageError(
+            f"{what}; everything measured before is kept in {self.work_dir}; "
+            "free some space and give the same command again"
+        )
 
     def _refuse_another_target(self) -> None:
         for experience in self._journal.experiences():

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kope_tvm.proposal import Decisions
+from kope_tvm.round import Tuning
+
 
 @dataclass(frozen=True)
 class TaskReport:
@@ -51,3 +54,23 @@ class TuneReport:
     def own_secs(self) -> float:
         """Kope's own share of the wall time."""
         return self.wall_secs - self.measure_secs
+
+
+def task_report(tuning: Tuning) -> TaskReport:
+    """What became of one task, this run's trials and those it resumed."""
+    measured = [trial for trial in tuning.trials if trial.measurement is not None]
+    best = min(measured, key=lambda trial: trial.secs, default=None)
+    right = best if best is not None and best.secs < float("inf") else None
+    space = right.proposal.space if right and isinstance(right.proposal, Decisions) else ""
+    return TaskReport(
+        name=tuning.task.name,
+        key=tuning.task.key,
+        weight=tuning.task.weight,
+        trials=len(measured),
+        baseline_secs=tuning.baseline_secs,
+        best_secs=right.secs if right else float("inf"),
+        best_space=space,
+        best_proposer=right.proposal.origin.proposer if right else "",
+        refused=len(tuning.trials) - len(measured),
+        failed=sum(1 for trial in measured if trial.secs == float("inf")),
+    )

@@ -25,7 +25,7 @@ from kope_tvm.outcome import Measurement
 from kope_tvm.panel import Panel
 from kope_tvm.round import Run, Tuning
 from kope_tvm.toolchain import toolchain
-from kope_tvm.workbench import Workbench, make_task
+from kope_tvm.workbench import TVM_ERRORS, Workbench, first_line, make_task
 
 _LEGAL_BY_CONSTRUCTION = ("experience", "rules", "sketch")
 
@@ -61,9 +61,7 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
         self._batch = num_trials_per_iter
         self._memory = Memory.open(self._memory_url)
         self._tuning = self._seated()
-        self._args_info = ms.arg_info.ArgInfo.from_entry_func(
-            self._context.mod, remove_preproc=True
-        )
+        self._args_info = self._described()
         for text in (self._memory.notice, _UNCHECKED):
             self._say(text)
 
@@ -79,6 +77,8 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
         self._pending = self._tuning.candidates(wanted, self._num_left)
         self._num_left -= len(self._pending)
         if not self._pending:
+            if all(trial.measurement is None for trial in self._tuning.trials):
+                self._say("nothing to try: no rule and no design space fits this function")
             return None
         return [ms.MeasureCandidate(one.sch, self._args_info) for one in self._pending]
 
@@ -90,6 +90,15 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
     def clone(self) -> KopeStrategy:
         """A strategy of the same options for another task."""
         return KopeStrategy(self._memory_url, self._seed)
+
+    def _described(self) -> Any:
+        """The function's arguments; one that MetaSchedule cannot describe gets no trials."""
+        try:
+            return ms.arg_info.ArgInfo.from_entry_func(self._context.mod, remove_preproc=True)
+        except TVM_ERRORS as error:
+            self._say(f"not tunable, kept as compiled: {first_line(error)}")
+            self._num_left = 0
+            return None
 
     def _say(self, text: str) -> None:
         if text:

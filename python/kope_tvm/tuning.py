@@ -29,8 +29,7 @@ from kope_tvm.model import Model, extract_tasks, load_model, refused_functions
 from kope_tvm.outcome import Measurement, Verdict
 from kope_tvm.panel import Panel
 from kope_tvm.progress import Progress, SilentProgress
-from kope_tvm.proposal import Decisions
-from kope_tvm.report import TaskReport, TuneReport
+from kope_tvm.report import TuneReport, task_report
 from kope_tvm.round import Run, Tuning, proposal_text
 from kope_tvm.seam import Gate, Proposer
 from kope_tvm.target import TargetSpec
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
     from kope_tvm.extraction import Tunable
 
 _FIRST_ROUND = 4
+
+_HOPELESS = 8.0
+"""A candidate so many times slower than the incumbent is timed by one call."""
 
 _LOG = logging.getLogger("kope_tvm")
 
@@ -87,8 +89,7 @@ def tune(
         remembered.note_machine(spec)
         ledger = opened.enter_context(closing(Ledger(Path(work_dir), spec, remembered)))
         ledger.notices += refused
-        session = Session(tasks, spec, run, names, ledger, pool)
-        return session.tune(
+        return Session(tasks, run, names, ledger, pool).tune(
             max_trials_global,
             max_trials_per_task or max_trials_global,
             num_trials_per_iter,
@@ -137,14 +138,13 @@ class Session:
     def __init__(
         self,
         tasks: Sequence[Task],
-        spec: TargetSpec,
         run: Run,
         names: Sequence[str],
         ledger: Ledger,
         pool: Pool,
     ) -> None:
         self._ledger = ledger
-        self._pool = pool
+        self.pool = pool
         self._benches = [Workbench(task, seed=run.seed) for task in tasks]
         gates = load_gates()
         self._tunings = [self._tuning(bench, run, names, gates) for bench in self._benches]
@@ -204,7 +204,7 @@ class Session:
             if index not in measured and self._ledger.is_settled(tuning.task):
                 continue
             times: dict[str, tuple[float, ...]] = {}
-            for trial, run_secs in finals(tuning.trials, bench.apply, _PoolDevice(self, bench)):
+            for trial, run_secs in finals(tuning.trials, bench.apply, self._device(index)):
                 tuning.trials[tuning.trials.index(trial)] = remeasured(trial, run_secs)
                 times[proposal_text(trial.proposal)] = run_secs
             self._ledger.settle(tuning.task, times)
@@ -212,13 +212,16 @@ class Session:
                 self._ledger.keep_baseline(tuning.task, bench.untouched, tuning.baseline_secs)
 
     def _round(self, index: int, wanted: int, left: int) -> Iterator[Trial]:
-        return self._tunings[index].run_round(_PoolDevice(self, self._benches[index]), wanted, left)
+        return self._tunings[index].run_round(self._device(index), wanted, left)
+
+    def _device(self, index: int) -> _PoolDevice:
+        return _PoolDevice(self, self._benches[index], self._tunings[index].best_secs)
 
     def _ensure_baseline(self, index: int) -> None:
         tuning = self._tunings[index]
         if not tuning.baseline_secs:
             began = time.perf_counter()
-            measured = self._pool.baseline(self._benches[index].mod)
+            measured = self.pool.baseline(self._benches[index].mod)
             tuning.baseline_secs = measured.secs if measured.ok else 0.0
             self._measure_secs += time.perf_counter() - began
 
@@ -243,7 +246,7 @@ class Session:
 
     def _report(self, trials: int, failed: int, started: float) -> TuneReport:
         return TuneReport(
-            tasks=tuple(_task_report(tuning) for tuning in self._tunings),
+            tasks=tuple(task_report(tuning) for tuning in self._tunings),
             trials=trials,
             failed=failed,
             wall_secs=time.perf_counter() - started,
@@ -261,14 +264,18 @@ class Session:
 class _PoolDevice:
     """The measuring pool as `round.py` sees it; keeps count of the time it takes."""
 
-    def __init__(self, session: Session, bench: Workbench) -> None:
+    def __init__(self, session: Session, bench: Workbench, best_secs: float) -> None:
         self._session = session
         self._bench = bench
+        self._hopeless_secs = best_secs * _HOPELESS if best_secs < float("inf") else None
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Measurement]]:
         mods = [candidate.sch.mod for candidate in candidates]
         began = time.perf_counter()
-        for found in self._session._pool.measure(mods, reference=self._bench.mod):
+        found_all = self._session.pool.measure(
+            mods, reference=self._bench.mod, hopeless_secs=self._hopeless_secs
+        )
+        for found in found_all:
             self._session.spend(time.perf_counter() - began)
             yield found
             began = time.perf_counter()
@@ -293,22 +300,3 @@ def _resume(tuning: Tuning, past: Sequence[Experience]) -> None:
         tuning.tried.add(experience.state)
         tuning.baseline_secs = tuning.baseline_secs or experience.baseline_secs
         tuning.round_no = max(tuning.round_no, experience.round_no)
-
-
-def _task_report(tuning: Tuning) -> TaskReport:
-    measured = [trial for trial in tuning.trials if trial.measurement is not None]
-    best = min(measured, key=lambda trial: trial.secs, default=None)
-    right = best if best is not None and best.secs < float("inf") else None
-    space = right.proposal.space if right and isinstance(right.proposal, Decisions) else ""
-    return TaskReport(
-        name=tuning.task.name,
-        key=tuning.task.key,
-        weight=tuning.task.weight,
-        trials=len(measured),
-        baseline_secs=tuning.baseline_secs,
-        best_secs=right.secs if right else float("inf"),
-        best_space=space,
-        best_proposer=right.proposal.origin.proposer if right else "",
-        refused=len(tuning.trials) - len(measured),
-        failed=sum(1 for trial in measured if trial.secs == float("inf")),
-    )

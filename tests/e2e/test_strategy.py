@@ -138,6 +138,18 @@ def test_tune_tir_logs_into_its_work_dir_and_stock_readers_apply_it(
     _check_matmul(tvm.compile(sch.mod, target=target))
 
 
+def test_a_symbolic_shape_gets_no_trials_and_a_reason(
+    pool: Pool, target: Any, tmp_path: Path
+) -> None:
+    n = te.var("n", dtype="int32")
+    A = te.placeholder((n, 4), name="A")
+    B = te.compute((n, 4), lambda i, j: te.exp(A[i, j]), name="B")
+    mod = tvm.IRModule({"main": te.create_prim_func([A, B])})
+    assert not _tune_tir(pool, target, tmp_path, mod).get_all_tuning_records()
+    logged = "".join(path.read_text() for path in (tmp_path / "logs").glob("*main.log"))
+    assert "[kope] not tunable, kept as compiled" in logged
+
+
 def test_each_task_gets_a_clone_with_the_same_options(
     pool: Pool, target: Any, tmp_path: Path
 ) -> None:

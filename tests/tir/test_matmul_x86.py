@@ -137,3 +137,13 @@ def test_decisions_change_the_module() -> None:
     sch = schedule(func, AVX512)[0]
     scripts = {with_random_decisions(func, sch, seed).mod.script() for seed in range(6)}
     assert len(scripts) > 2
+
+
+def test_panels_are_packed_where_they_are_used_when_the_rows_stay_in_cache() -> None:
+    (first, *_) = schedule(matmul_func(128, 2048, 64), AVX512)
+    assert first.mod["main"].script().count("T.parallel") == 1
+
+
+def test_columns_short_of_a_vector_are_stored_without_a_guard_on_every_lane() -> None:
+    (first, *_) = schedule(matmul_func(64, 100, 64), AVX512)
+    assert "T.vectorized(4)" in first.mod["main"].script()

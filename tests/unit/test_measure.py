@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from kope_tvm.measure import MeasureConfig, image
 from kope_tvm.measure.compare import compare
 from kope_tvm.measure.job import Answer, Argument, Job, Use, decode_answer, decode_job
 from kope_tvm.measure.patience import Patience
+from kope_tvm.measure.timing import Calls, run_secs
 from kope_tvm.outcome import Measurement
 
 
@@ -117,3 +119,37 @@ def test_a_sleeping_process_is_over_at_its_limit_and_not_before() -> None:
     finally:
         os.kill(pid, 9)
         os.waitpid(pid, 0)
+
+
+def _sleeping(secs: float, counted: list[float]) -> Calls:
+    def sleep() -> None:
+        counted.append(secs)
+        time.sleep(secs)
+
+    return Calls(None, "main", sleep, (), None, is_host=True)
+
+
+def test_a_repeat_lasts_as_long_as_asked_and_no_longer() -> None:
+    counted: list[float] = []
+    config = MeasureConfig(number=3, repeat=2, min_repeat_ms=20)
+    each = run_secs(_sleeping(0.002, counted), config, 0.002, None)
+    assert len(each) == 2
+    assert all(0.002 <= secs < 0.02 for secs in each)
+    assert 7 <= len(counted) <= 21
+
+
+def test_few_calls_are_made_of_a_slow_function() -> None:
+    counted: list[float] = []
+    config = MeasureConfig(number=3, repeat=5, min_repeat_ms=5)
+    assert len(run_secs(_sleeping(0.03, counted), config, 0.03, None)) == 1
+    assert len(counted) == 1
+
+
+def test_a_hopeless_first_call_is_the_measurement_and_a_quick_one_gets_a_second_chance() -> None:
+    counted: list[float] = []
+    calls = _sleeping(0.02, counted)
+    assert run_secs(calls, MeasureConfig(), 0.5, 0.01) == (0.5,)
+    assert counted == []
+    (secs,) = run_secs(calls, MeasureConfig(), 0.1, 0.01)
+    assert 0.02 <= secs < 0.1
+    assert len(counted) == 1

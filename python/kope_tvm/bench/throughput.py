@@ -3,8 +3,8 @@
 
 `python -m kope_tvm.bench.throughput [--batch 16] [--json FILE]`. All take the same random
 candidates of MetaSchedule's own design space and the same EvaluatorConfig, and have measured before
-the clock starts; kope also checks every output. Stock runs as it is where kope is not installed, and once
-more with the quick import of tensor intrinsics that kope's plugin gives it.
+the clock starts; kope also checks every output. Stock runs as it is where kope is not installed,
+and once more with the quick import of tensor intrinsics that kope's plugin gives it.
 """
 
 from __future__ import annotations
