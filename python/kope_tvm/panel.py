@@ -38,7 +38,7 @@ class Panel:
     def propose(self, context: Context) -> list[Proposal]:
         """At most `context.num_wanted` proposals; what one leaves over goes to the next ones."""
         proposals: list[Proposal] = []
-        for name, share in self._shares(context.num_wanted).items():
+        for name, share in self._shares(context).items():
             left = context.num_wanted - len(proposals) - self._floor_after(name, context.num_wanted)
             wanted = min(left, share) if name != "sketch" else left
             proposals += self._ask(name, context, wanted)
@@ -58,14 +58,21 @@ class Panel:
             return []
         return list(self._proposers[name].propose(replace(context, num_wanted=wanted)))[:wanted]
 
-    def _shares(self, wanted: int) -> dict[str, int]:
-        """Shares by worth, rounded up; the knowledge of the rules comes whole and first."""
+    def _shares(self, context: Context) -> dict[str, int]:
+        """Shares by worth, rounded up; what is known comes whole and first."""
+        known = {"rules", "experience"} if _was_tuned_before(context) else {"rules"}
         total = sum(self._records[name].worth for name in self._proposers if name != "rules")
+        wanted = context.num_wanted
         return {
-            name: wanted if name == "rules" else -int(-wanted * self._records[name].worth // total)
+            name: wanted if name in known else -int(-wanted * self._records[name].worth // total)
             for name in self._proposers
         }
 
     def _floor_after(self, name: str, wanted: int) -> int:
         floor = max(1, int(wanted * SKETCH_FLOOR)) if wanted > 1 else 0
         return floor if name != "sketch" and "sketch" in self._proposers else 0
+
+
+def _was_tuned_before(context: Context) -> bool:
+    """Whether this is a first round, and the memory holds the very same function."""
+    return not context.trials and any(one.similarity >= 1.0 for one in context.recalled)
