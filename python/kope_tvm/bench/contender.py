@@ -20,7 +20,7 @@ from types import TracebackType
 from kope_tvm.errors import KopeError
 
 NUM_TURNS = 21
-PAUSE_SECS = 0.002
+PAUSE_SECS = 0.03
 """Between turns, so that a peer's spinning threads are asleep when the next one starts."""
 
 SLOT_SECS = 0.03
