@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Depthwise NCHW convolution on x86: a channel a task, vectors along the row, all taps unrolled.
 
-The padded channel is written next to its use; for a stride of more than one its columns are
-sorted by phase, so that every load is of neighbours.
+The padded rows are written next to their use, a few rows or a whole channel at a time; for a
+stride of more than one their columns are sorted by phase, so that every load is of neighbours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -31,6 +32,8 @@ from kope_tvm.schedules.operands import (
     settle_producers,
 )
 from kope_tvm.target import Facts, TargetSpec
+
+Stage = Callable[[Schedule, SBlockRV, LoopRV, LoopRV], None]
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,22 @@ def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
     if info is None or anchor is None or conv is None:
         return []
     lanes = lanes_of(anchor.stores[0].dtype, target.facts)
-    sch = _build(func, info, anchor, conv, lanes, target.facts) if lanes else None
-    return [] if sch is None else [sch]
+    if not lanes:
+        return []
+    is_staged = info.writer(anchor.loads[conv.data].buffer) is not None
+    stages: tuple[Stage, ...] = (_stage_rows, _stage_channel) if is_staged else (_stage_rows,)
+    built = [_build(func, info, anchor, conv, lanes, target.facts, stage) for stage in stages]
+    return [sch for sch in built if sch is not None]
 
 
 def _build(
-    func: tirx.PrimFunc, info: Analysis, anchor: Block, conv: Depthwise, lanes: int, facts: Facts
+    func: tirx.PrimFunc,
+    info: Analysis,
+    anchor: Block,
+    conv: Depthwise,
+    lanes: int,
+    facts: Facts,
+    stage: Stage,
 ) -> Schedule | None:
     sch = Schedule(IRModule({"main": func}))
     epilogue = fuse_epilogue(sch, info, anchor, lanes, facts)
@@ -98,19 +111,21 @@ def _build(
             ("write", 0),
             lambda n, c, y, x: [n, c, y, x % phases, x // phases],
         )
-    task = _tile(sch, block, epilogue, conv, vector_lanes(conv.width, lanes), facts)
+    task, rows = _tile(sch, block, epilogue, conv, vector_lanes(conv.width, lanes), facts)
     if is_worth_threads(prod(it.extent for it in anchor.iters), facts):
         sch.parallel(task)
     if stay:
-        _stage_channel(sch, sch.get_sblock(stay[0].name), task, phases)
+        pad = sch.get_sblock(stay[0].name)
+        stage(sch, pad, task, rows)
+        _sort_phases(sch, pad, phases)
     sch.decompose_reduction(block, sch.get_loops(block)[-3 - len(conv.taps)])
     return sch
 
 
 def _tile(
     sch: Schedule, block: SBlockRV, epilogue: SBlockRV, conv: Depthwise, lanes: int, facts: Facts
-) -> LoopRV:
-    """Tiles the anchor with its epilogue; the loop over channels."""
+) -> tuple[LoopRV, LoopRV]:
+    """Tiles the anchor with its epilogue; the loops over channels and over tiles of rows."""
     loops = sch.get_loops(block)
     most = max(facts.vector_registers, 8) // 2
     vectors = best_first(divisors(conv.width // lanes, 4), lambda v: v)
@@ -124,15 +139,23 @@ def _tile(
         sch.unroll(loop)
     sch.vectorize(lane)
     tile_epilogue(sch, epilogue, column, lanes, 3)
-    return task
+    return task, row_task
 
 
-def _stage_channel(sch: Schedule, pad: SBlockRV, task: LoopRV, phases: int) -> None:
+def _stage_rows(sch: Schedule, pad: SBlockRV, task: LoopRV, rows: LoopRV) -> None:
+    """Pads the rows of one tile, which stay in the nearest cache."""
+    sch.compute_at(pad, rows, preserve_unit_loops=True)
+
+
+def _stage_channel(sch: Schedule, pad: SBlockRV, task: LoopRV, rows: LoopRV) -> None:
     """Pads one channel in its task; LLVM turns the row loops into copies."""
     sch.compute_at(pad, task, preserve_unit_loops=True)
     height = sch.get_loops(pad)[-2]
     if sch.can_decompose_padding(pad, height):
         sch.decompose_padding(pad, height)
+
+
+def _sort_phases(sch: Schedule, pad: SBlockRV, phases: int) -> None:
     if phases > 1:
         _, phase = sch.split(sch.get_loops(pad)[-1], [None, phases])
         sch.unroll(phase)

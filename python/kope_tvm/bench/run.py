@@ -21,11 +21,12 @@ from kope_tvm.bench.contender import in_turns
 from kope_tvm.bench.result import Bench, Operator
 from kope_tvm.bench.stock import tune_stock
 from kope_tvm.errors import UsageError
-from kope_tvm.machine import load_target
+from kope_tvm.machine import load_target, tvm_target
 from kope_tvm.memory.experience import Experience
 from kope_tvm.memory.store import Store
 from kope_tvm.model import extract_tasks, load_model
 from kope_tvm.operators import QUICK_SUITE, parse_operator
+from kope_tvm.records import open_database
 from kope_tvm.report import TuneReport
 from kope_tvm.target import TargetSpec
 from kope_tvm.tuning import tune
@@ -74,9 +75,9 @@ def _bench_operator(
     cold = tune(operator, spec, folder / "cold", trials, memory=memory, seed=seed)
     warm = tune(operator, spec, folder / "warm", _WARM_TRIALS, memory=memory, seed=seed + 1)
     files = {
-        "kope": _best_module(operator, spec, folder / "cold", trials),
+        "kope": _settled_module(operator, spec, folder / "cold"),
         f"kope@{_EARLY_TRIALS}": _best_module(operator, spec, folder / "cold", _EARLY_TRIALS),
-        f"kope, warm@{_WARM_TRIALS}": _best_module(operator, spec, folder / "warm", _WARM_TRIALS),
+        f"kope, warm@{_WARM_TRIALS}": _settled_module(operator, spec, folder / "warm"),
     }
     tune_secs = {"kope": cold.wall_secs, "kope, warm": warm.wall_secs}
     if "metaschedule" in against:
@@ -106,6 +107,15 @@ def _operator(
         own_share=cold.own_secs / cold.wall_secs,
         first_trial_secs=cold.first_trial_secs,
     )
+
+
+def _settled_module(operator: str, spec: TargetSpec, work_dir: Path) -> Path:
+    """What `kope compile` would take from a work_dir, as JSON."""
+    ((_, mod, _),) = extract_tasks(load_model(operator), spec)
+    best = open_database(work_dir).query_schedule(mod, tvm_target(spec), "main")
+    file = work_dir / "settled.json"
+    file.write_text(tvm.ir.save_json(mod if best is None else best.mod), encoding="utf-8")
+    return file
 
 
 def _best_module(operator: str, spec: TargetSpec, work_dir: Path, first: int) -> Path:
