@@ -18,6 +18,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from kope_tvm import registry
 from kope_tvm.candidate import Candidate
+from kope_tvm.gates import load_gates
 from kope_tvm.machine import spec_of_target
 from kope_tvm.memory.experience import Experience
 from kope_tvm.memory.memory import Memory
@@ -112,7 +113,7 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
         proposers = {
             name: registry.load("proposers", name)(bench) for name in _LEGAL_BY_CONSTRUCTION
         }
-        gates = [registry.load("gates", name)() for name in registry.names("gates")]
+        gates = load_gates()
         run = Run(uuid.uuid4().hex[:12], seed, toolchain())
         memory = self._memory
 

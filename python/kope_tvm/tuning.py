@@ -19,6 +19,7 @@ from kope_tvm.candidate import Candidate
 from kope_tvm.context import Trial
 from kope_tvm.errors import UsageError
 from kope_tvm.finals import finals, remeasured
+from kope_tvm.gates import load_gates
 from kope_tvm.ledger import Ledger
 from kope_tvm.machine import load_target
 from kope_tvm.measure.config import MeasureConfig
@@ -279,12 +280,6 @@ class _PoolDevice:
             self._session.spend(time.perf_counter() - began)
             yield found
             began = time.perf_counter()
-
-
-def load_gates() -> tuple[Gate, ...]:
-    """Every gate, cheap before dear."""
-    gates = [registry.load("gates", name)() for name in registry.names("gates")]
-    return tuple(sorted(gates, key=lambda gate: gate.cost))
 
 
 def _resume(tuning: Tuning, past: Sequence[Experience]) -> None:

@@ -12,12 +12,12 @@ from tvm import te, topi
 from tvm.script import tirx as T
 
 from kope_tvm import registry
+from kope_tvm.gates import load_gates
 from kope_tvm.outcome import Verdict
 from kope_tvm.panel import Panel
 from kope_tvm.proposal import Decisions, Plan
 from kope_tvm.round import Run, Tuning
 from kope_tvm.target import Facts, TargetSpec
-from kope_tvm.tuning import load_gates
 from kope_tvm.workbench import Workbench, make_task
 
 _X86 = TargetSpec(
