@@ -166,10 +166,12 @@ def tile_anchor(
     *,
     col_axis: int,
     whole_columns: bool = False,
+    inner: int = 1,
 ) -> LoopRV:
     """Tiles `anchor` and runs `epilogue` in the tile, with vectors along its `col_axis`.
 
     Answers the loop over column panels; `whole_columns` keeps all rows under it, in one task.
+    `inner` neighbours of the last reduction stay innermost, for the caller to tensorize.
     """
     loops = sch.get_loops(anchor)
     threads = is_worth_threads(work_of(sch, loops), facts)
@@ -183,18 +185,22 @@ def tile_anchor(
     col_rest, vector, lane = sch.split(loops[roles.col], [None, vectors, tile.lanes])
     col_task, panel = sch.split(col_rest, [None, choose(sch, tile.panels)])
     reduce = [loops[i] for i in roles.reduce]
-    depth, step = sch.split(reduce[-1], [None, choose(sch, tile.unrolls)])
+    steps = [choose(sch, tile.unrolls), *([inner] if inner > 1 else [])]
+    depth, step, *neighbours = sch.split(reduce[-1], [None, *steps])
     deep = [*reduce[:-1], depth]
     tasks = [*(loops[i] for i in roles.outer), col_task, *row_tasks]
-    sch.reorder(*tasks, panel, row_tile, *deep, step, row, vector, lane)
+    sch.reorder(*tasks, panel, row_tile, *deep, step, row, vector, lane, *neighbours)
     task = sch.fuse(*tasks)
     if threads:
         sch.parallel(task)
     for loop in (step, row, vector):
         sch.unroll(loop)
-    sch.vectorize(lane)
+    if not neighbours:
+        sch.vectorize(lane)
     tile_epilogue(sch, epilogue, row_tile, tile.lanes, col_axis)
-    sch.decompose_reduction(anchor, deep[0])
+    init = sch.decompose_reduction(anchor, deep[0])
+    if neighbours:
+        sch.vectorize(sch.get_loops(init)[-1])
     return panel
 
 

@@ -7,10 +7,11 @@ with odd sizes (padded while packing) and widening integer types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from tvm import IRModule, tirx
+from tvm.ir.expr import TensorLoad
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
@@ -34,9 +35,12 @@ from kope_tvm.schedules.operands import (
     stage_pack,
     stage_panel,
 )
+from kope_tvm.schedules.widening import WideningDot, widening_dots
 from kope_tvm.target import Facts, TargetSpec
 
 _NEAR_BYTES = 4096
+_FEW_ROWS = 4
+"""Packing for a tensor intrinsic costs so few rows more than it wins."""
 _PANEL_VECTORS = 4
 """The widest column panel of a register tile."""
 
@@ -53,6 +57,8 @@ class _Layout:
     packed: bool
     near: bool = False
     """Pack a column panel where it is used, not all of them beforehand."""
+    dot: WideningDot | None = None
+    """The tensor intrinsic that adds several neighbours of the reduction at once."""
 
 
 def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
@@ -65,7 +71,7 @@ def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
     roles = _roles(anchor, lanes) if lanes else None
     if roles is None:
         return []
-    layouts = _layouts(anchor, roles, lanes, target.facts)
+    layouts = _layouts(anchor, roles, lanes, target)
     built = [_build(func, info, anchor, roles, layout, target.facts) for layout in layouts]
     if _is_dot(anchor, roles):
         built.insert(0, _build_dot(func, info, anchor, roles, lanes, target.facts))
@@ -132,7 +138,8 @@ def _pairs(access: Access) -> list[tuple[int, int]]:
     return [(p, ix.iters[0]) for p, ix in enumerate(access.indices) if ix.iters]
 
 
-def _layouts(anchor: Block, roles: Roles, lanes: int, facts: Facts) -> list[_Layout]:
+def _layouts(anchor: Block, roles: Roles, lanes: int, target: TargetSpec) -> list[_Layout]:
+    facts = target.facts
     rows, cols = anchor.iters[roles.row].extent, anchor.iters[roles.col].extent
     registers = max(facts.vector_registers, 8)
     rhs = anchor.loads[roles.rhs]
@@ -154,7 +161,26 @@ def _layouts(anchor: Block, roles: Roles, lanes: int, facts: Facts) -> list[_Lay
         # a column panel of far rows thrashes the cache sets that its lines share
         is_dense = max(rhs.stride(i) for i in roles.reduce) * 4 <= _NEAR_BYTES
         layouts = [direct, *layouts] if rows <= 16 or is_dense else [*layouts, direct]
+    if _is_int8_dot(anchor, roles):
+        dots = widening_dots(lanes, anchor.iters[roles.reduce[-1]].extent, target)
+        summed = [replace(it, dot=dot) for dot in dots for it in layouts if it.packed]
+        layouts = [*layouts, *summed] if rows <= _FEW_ROWS else [*summed, *layouts[:1]]
     return layouts
+
+
+def _is_int8_dot(anchor: Block, roles: Roles) -> bool:
+    """Whether int8 meets int8 in int32, and the row operand is contiguous in the reduction."""
+    deep = roles.reduce[-1]
+    lhs = anchor.loads[roles.lhs]
+    return (
+        [load.dtype for load in anchor.loads] == ["int8", "int8"]
+        and anchor.stores[0].dtype == "int32"
+        # as the intrinsics are written: sum + row operand * column operand
+        and isinstance(anchor.body.value.a, TensorLoad)
+        and roles.lhs == 0
+        and lhs.stride(deep) == 1
+        and lhs.dim_of(deep) == len(lhs.shape) - 1
+    )
 
 
 def _build(
@@ -166,6 +192,7 @@ def _build(
         return None
     block = sch.get_sblock(anchor.name)
     grown = _pad(sch, anchor, block, roles, layout)
+    group = layout.dot.group if layout.dot else 1
     kept = {anchor.loads[i].buffer for i in (roles.lhs, roles.rhs)}
     if layout.packed:
         is_padded = anchor.iters[roles.col].extent != layout.cols
@@ -174,7 +201,7 @@ def _build(
             if is_padded
             else sch.cache_read(block, roles.rhs, "global")
         )
-        pack_panels(sch, anchor.loads[roles.rhs], pack, roles, layout.lanes)
+        pack_panels(sch, anchor.loads[roles.rhs], pack, roles, layout.lanes, group)
         kept.discard(anchor.loads[roles.rhs].buffer)
     if grown:
         kept.discard(anchor.loads[roles.lhs].buffer)
@@ -184,17 +211,28 @@ def _build(
     for other in stay:
         stage(sch, sch.get_sblock(other.name), layout.lanes, facts)
     if layout.packed and not layout.near:
-        stage_pack(sch, anchor.loads[roles.rhs], pack, roles, layout.lanes, facts)
+        stage_pack(sch, anchor.loads[roles.rhs], pack, roles, layout.lanes, facts, group)
     if grown:
         stage(sch, producer_of(sch, block, roles.lhs), layout.lanes, facts)
-    depth = anchor.iters[roles.reduce[-1]].extent
+    inner = layout.dot.depth if layout.dot else 1
+    depth = anchor.iters[roles.reduce[-1]].extent // inner
     tile = tile_space(layout.rows, layout.cols // layout.lanes, depth, layout.lanes, facts)
     col_axis = anchor.stores[0].dim_of(roles.col)
     panel = tile_anchor(
-        sch, block, epilogue, roles, tile, facts, col_axis=col_axis, whole_columns=layout.near
+        sch,
+        block,
+        epilogue,
+        roles,
+        tile,
+        facts,
+        col_axis=col_axis,
+        whole_columns=layout.near,
+        inner=inner,
     )
     if layout.near:
-        stage_panel(sch, anchor.loads[roles.rhs], pack, panel, roles, layout.lanes)
+        stage_panel(sch, anchor.loads[roles.rhs], pack, panel, roles, layout.lanes, group)
+    if layout.dot:
+        sch.tensorize(sch.get_loops(block)[-2], layout.dot.name)
     return sch
 
 

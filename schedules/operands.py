@@ -123,49 +123,85 @@ def _is_operand(expr: object) -> bool:
     return isinstance(expr.value if isinstance(expr, tirx.Cast) else expr, TensorLoad)
 
 
-def pack_panels(sch: Schedule, load: Access, pack: SBlockRV, roles: Roles, lanes: int) -> None:
-    """Gives what `pack` writes the layout `outer, column // lanes, reduction, column % lanes`."""
+def pack_panels(
+    sch: Schedule, load: Access, pack: SBlockRV, roles: Roles, lanes: int, group: int = 1
+) -> None:
+    """Gives what `pack` writes the layout `outer, column // lanes, reduction, column % lanes`.
+
+    So many as a `group` has, neighbours of the last reduction lie together behind each column.
+    """
     col = load.dim_of(roles.col)
     deep = [p for p, ix in enumerate(load.indices) if set(ix.iters) & set(roles.reduce)]
     flat = [p for p in range(len(load.indices)) if p != col and p not in deep]
 
     def panels(*dims: tirx.Var) -> list[tirx.PrimExpr]:
         head, tail = [dims[p] for p in flat], [dims[p] for p in deep]
-        return [*head, dims[col] // lanes, *tail, dims[col] % lanes]
+        if group == 1:
+            return [*head, dims[col] // lanes, *tail, dims[col] % lanes]
+        *tail, last = tail
+        return [*head, dims[col] // lanes, *tail, last // group, dims[col] % lanes, last % group]
 
     sch.transform_layout(pack, ("write", 0), panels)
 
 
 def stage_pack(
-    sch: Schedule, load: Access, pack: SBlockRV, roles: Roles, lanes: int, facts: Facts
+    sch: Schedule,
+    load: Access,
+    pack: SBlockRV,
+    roles: Roles,
+    lanes: int,
+    facts: Facts,
+    group: int = 1,
 ) -> None:
     """Schedules a packing block: panels in parallel, lanes as vectors."""
     loops = sch.get_loops(pack)
     threads = _is_worth_threads(sch, loops, facts)
-    panel = _pack_lanes(sch, load, loops, roles, lanes)
+    panel = _pack_lanes(sch, load, loops, roles, lanes, group)
     if threads:
         sch.parallel(panel)
 
 
 def stage_panel(
-    sch: Schedule, load: Access, pack: SBlockRV, at: LoopRV, roles: Roles, lanes: int
+    sch: Schedule,
+    load: Access,
+    pack: SBlockRV,
+    at: LoopRV,
+    roles: Roles,
+    lanes: int,
+    group: int = 1,
 ) -> None:
     """Packs under the loop `at` over column panels, so that a panel is in cache when it is used."""
     sch.compute_at(pack, at, preserve_unit_loops=True)
-    _pack_lanes(sch, load, sch.get_loops(pack)[-len(load.indices) :], roles, lanes)
+    loops = sch.get_loops(pack)[-len(load.indices) :]
+    _pack_lanes(sch, load, loops, roles, lanes, group)
 
 
 def _pack_lanes(
-    sch: Schedule, load: Access, loops: Sequence[LoopRV], roles: Roles, lanes: int
+    sch: Schedule, load: Access, loops: Sequence[LoopRV], roles: Roles, lanes: int, group: int
 ) -> LoopRV:
     """Orders a packing nest as its panels lie, with vectors innermost; the loop over panels."""
     col = load.dim_of(roles.col)
+    if group > 1:
+        return _pack_groups(sch, load, loops, roles, lanes, group)
     width = whole_lanes(load.shape[col], lanes)
     panel, group, lane = sch.split(loops[col], [None, lanes // width, width])
     rest = [loop for p, loop in enumerate(loops) if p != col]
     sch.reorder(panel, *rest, group, lane)
     sch.unroll(group)
     sch.vectorize(lane)
+    return panel
+
+
+def _pack_groups(
+    sch: Schedule, load: Access, loops: Sequence[LoopRV], roles: Roles, lanes: int, group: int
+) -> LoopRV:
+    """`_pack_lanes` where neighbours of the reduction interleave; LLVM finds the shuffles."""
+    col, deep = load.dim_of(roles.col), load.dim_of(roles.reduce[-1])
+    panel, lane = sch.split(loops[col], [None, lanes])
+    outer, neighbour = sch.split(loops[deep], [None, group])
+    rest = [loop for p, loop in enumerate(loops) if p not in (col, deep)]
+    sch.reorder(panel, *rest, outer, lane, neighbour)
+    sch.unroll(neighbour)
     return panel
 
 

@@ -32,7 +32,7 @@ def autoload() -> None:
 def install() -> None:
     """Make "kope" resolve through every door of TVM."""
     import tvm
-    from tvm.s_tir.meta_schedule import search_strategy
+    from tvm.s_tir.meta_schedule import database, search_strategy
 
     from kope_tvm.schedules import vecmath
 
@@ -41,6 +41,7 @@ def install() -> None:
         _patch(module, "create", _create)
     _patch(tvm, "tune", _tune)
     vecmath.install()
+    _patch(database.JSONDatabase, "__init__", _open_database)
     if not any(isinstance(finder, _QuickIntrin) for finder in sys.meta_path):
         sys.meta_path.insert(0, _QuickIntrin())
 
@@ -84,6 +85,14 @@ def _tune(*args: Any, **kwargs: Any) -> Any:
     from kope_tvm.tuning import tune
 
     return tune(*args, **kwargs)
+
+
+def _open_database(self: Any, *args: Any, **kwargs: Any) -> None:
+    """Register kope's tensor intrinsics first: MetaSchedule replays every record as it loads."""
+    from kope_tvm.schedules import widening  # noqa: F401
+
+    original = next(value for _, name, value in _undo if name == "__init__")
+    original(self, *args, **kwargs)
 
 
 class _QuickIntrin(importlib.abc.MetaPathFinder):

@@ -20,6 +20,7 @@ from kope_tvm.features import features
 from kope_tvm.memory.experience import Experience
 from kope_tvm.outcome import Verdict, refuse
 from kope_tvm.proposal import Decisions, Origin, Proposal
+from kope_tvm.schedules import widening  # noqa: F401  (registers what traces tensorize with)
 from kope_tvm.space import Space
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import tvm
 from rule_checks import (
     AVX2,
     AVX512,
@@ -22,7 +25,9 @@ from rule_checks import (
 )
 from tvm import relax, te, tirx
 
+from kope_tvm.host import cpu_flags
 from kope_tvm.schedules.matmul_x86 import schedule
+from kope_tvm.target import TargetSpec
 
 op = relax.op
 
@@ -79,6 +84,66 @@ def test_int8_product_accumulates_in_int32() -> None:
     arrays = inputs(func)
     exact = arrays[0].astype(np.int32) @ arrays[1].astype(np.int32)
     np.testing.assert_array_equal(run(sch.mod, arrays), exact)
+
+
+def on_cpu(target: TargetSpec, mcpu: str) -> TargetSpec:
+    return replace(target, tvm_target={**target.tvm_target, "mcpu": mcpu})
+
+
+@pytest.mark.parametrize(
+    ("size", "transposed"),
+    [((33, 64, 48), False), ((81, 41, 20), False), ((40, 50, 16), True), ((2, 32, 8), False)],
+)
+def test_int8_product_with_a_tensor_intrinsic_is_right(
+    size: tuple[int, int, int], transposed: bool
+) -> None:
+    func = matmul_func(*size, transposed=transposed, dtype="int8")
+    spaces = assert_right(
+        schedule, func, lambda a, b: a @ (b.T if transposed else b), target=on_cpu(AVX2, "haswell")
+    )
+    assert any("kope_dot_8x2_avx2" in str(sch.trace) for sch in spaces)
+
+
+@pytest.mark.parametrize(
+    ("mcpu", "instruction"),
+    [("znver5", "vpdpbusd"), ("skylake-avx512", "vpmaddwd"), ("haswell", "vpmaddwd")],
+)
+def test_int8_product_takes_the_best_instruction_of_the_machine(
+    mcpu: str, instruction: str
+) -> None:
+    target = on_cpu(AVX2 if mcpu == "haswell" else AVX512, mcpu)
+    (first, *_) = schedule(matmul_func(64, 64, 64, dtype="int8"), target)
+    built = tvm.compile(first.mod, target=tvm.target.Target(dict(target.tvm_target)))
+    assert instruction in built.mod.inspect_source("asm")
+
+
+@pytest.mark.parametrize("depth", [4, 8, 16])
+def test_int8_extremes_are_exact_with_vnni(depth: int) -> None:
+    if "avx512_vnni" not in cpu_flags():
+        pytest.skip("this machine has no AVX512-VNNI")
+    func, target = matmul_func(24, 48, depth, dtype="int8"), on_cpu(AVX512, "znver4")
+    rng = np.random.default_rng(depth)
+    a = rng.choice(np.array([-128, -1, 127], "int8"), (24, depth))
+    b = rng.choice(np.array([-128, 0, 127], "int8"), (depth, 48))
+    exact = a.astype(np.int32) @ b.astype(np.int32)
+    for sch in schedule(func, target):
+        executable = tvm.compile(sch.mod, target=tvm.target.Target(dict(target.tvm_target))).jit()
+        out = tvm.runtime.tensor(np.zeros((24, 48), "int32"))
+        executable["main"](tvm.runtime.tensor(a), tvm.runtime.tensor(b), out)
+        np.testing.assert_array_equal(out.numpy(), exact)
+
+
+def test_int8_product_with_other_operand_order_is_left_to_the_compiler() -> None:
+    a, b = te.placeholder((24, 32), "int8", name="a"), te.placeholder((32, 48), "int8", name="b")
+    r = te.reduce_axis((0, 32), name="r")
+
+    def swapped(i: tirx.Var, j: tirx.Var) -> tirx.PrimExpr:
+        return te.sum(b[r, j].astype("int32") * a[i, r].astype("int32"), axis=r)
+
+    func = te.create_prim_func([a, b, te.compute((24, 48), swapped, name="c")])
+    spaces = schedule(func, on_cpu(AVX512, "znver5"))
+    assert spaces
+    assert not any("kope_dot" in str(sch.trace) for sch in spaces)
 
 
 @pytest.mark.parametrize(("left", "right"), [((3, 13, 7), (3, 7, 20)), ((2, 3, 4, 37), (37, 50))])
