@@ -29,6 +29,8 @@ class Sketch:
         self._said: set[str] = set()
         self._num_learned = 0
         self._num_sampled = 0
+        self._is_dry = False
+        """Evolution says the same again: the space is used up, and asking costs a second."""
 
     def propose(self, context: Context) -> Sequence[Proposal]:
         """The next settings of the design spaces, as traces."""
@@ -42,13 +44,15 @@ class Sketch:
         return Evolution(self._workbench.tune_context, self._workbench.sketch_schedules, _BATCH)
 
     def _refill(self, context: Context) -> bool:
-        if not self._workbench.sketch_schedules:
+        if self._is_dry or not self._workbench.sketch_schedules:
             return False
         is_cold = all(trial.measurement is None for trial in context.trials)
         found = self._fresh(self._sampled()) if is_cold else []
         if not found:
             self._learn(context.trials)
-            found = [trace_text(one.sch.trace) for one in self._evolution.candidates()]
+            evolved = (trace_text(one.sch.trace) for one in self._evolution.candidates())
+            found = self._fresh(evolved)
+            self._is_dry = not found
         self._ready.extend(found)
         return bool(found)
 
