@@ -80,10 +80,7 @@ class Space:
 
     @property
     def _num_sampled(self) -> int:
-        instructions = (
-            json.loads(self.trace)[0] if "_parsed" not in self.__dict__ else self._parsed[0]
-        )
-        kinds = [one[0] for one in instructions]
+        kinds = [one[0] for one in self._parsed[0]]
         return kinds.index(_POSTPROC) if _POSTPROC in kinds else len(kinds)
 
     def turned(self, values: Mapping[int, Value]) -> Space:

@@ -21,7 +21,7 @@ from kope_tvm.bench.contender import in_turns
 from kope_tvm.bench.result import Bench, Operator
 from kope_tvm.bench.stock import tune_stock
 from kope_tvm.errors import UsageError
-from kope_tvm.machine import load_target, tvm_target
+from kope_tvm.machine import load_target
 from kope_tvm.memory.experience import Experience
 from kope_tvm.memory.store import Store
 from kope_tvm.model import extract_tasks, load_model
@@ -71,13 +71,15 @@ def run_bench(
 def _bench_operator(
     operator: str, against: Sequence[str], spec: TargetSpec, trials: int, seed: int, folder: Path
 ) -> Operator:
+    ((name, mod, weight),) = extract_tasks(load_model(operator), spec)
+    bench = Workbench(make_task(name, mod, spec, weight))
     memory = str(folder / "memory.sqlite")
     cold = tune(operator, spec, folder / "cold", trials, memory=memory, seed=seed)
     warm = tune(operator, spec, folder / "warm", _WARM_TRIALS, memory=memory, seed=seed + 1)
     files = {
-        "kope": _settled_module(operator, spec, folder / "cold"),
-        f"kope@{_EARLY_TRIALS}": _best_module(operator, spec, folder / "cold", _EARLY_TRIALS),
-        f"kope, warm@{_WARM_TRIALS}": _settled_module(operator, spec, folder / "warm"),
+        "kope": _settled_module(bench, folder / "cold"),
+        f"kope@{_EARLY_TRIALS}": _best_module(bench, folder / "cold", _EARLY_TRIALS),
+        f"kope, warm@{_WARM_TRIALS}": _settled_module(bench, folder / "warm"),
     }
     tune_secs = {"kope": cold.wall_secs, "kope, warm": warm.wall_secs}
     if "metaschedule" in against:
@@ -88,7 +90,7 @@ def _bench_operator(
     if "onnxruntime" in against:
         files["onnxruntime"] = folder / "operator.onnx"
         files["onnxruntime"].write_bytes(parse_operator(operator).onnx())
-    files["untuned"] = _best_module(operator, spec, folder / "cold", 0)
+    files["untuned"] = _best_module(bench, folder / "cold", 0)
     return _operator(operator, in_turns(files, spec.name, spec.facts.num_cores), tune_secs, cold)
 
 
@@ -109,19 +111,16 @@ def _operator(
     )
 
 
-def _settled_module(operator: str, spec: TargetSpec, work_dir: Path) -> Path:
+def _settled_module(bench: Workbench, work_dir: Path) -> Path:
     """What `kope compile` would take from a work_dir, as JSON."""
-    ((_, mod, _),) = extract_tasks(load_model(operator), spec)
-    best = open_database(work_dir).query_schedule(mod, tvm_target(spec), "main")
+    best = open_database(work_dir).query_schedule(bench.mod, bench.tvm_target, "main")
     file = work_dir / "settled.json"
-    file.write_text(tvm.ir.save_json(mod if best is None else best.mod), encoding="utf-8")
+    file.write_text(tvm.ir.save_json(bench.mod if best is None else best.mod), encoding="utf-8")
     return file
 
 
-def _best_module(operator: str, spec: TargetSpec, work_dir: Path, first: int) -> Path:
+def _best_module(bench: Workbench, work_dir: Path, first: int) -> Path:
     """The fastest of a work_dir's first trials as JSON; of none, the untuned module."""
-    ((name, mod, weight),) = extract_tasks(load_model(operator), spec)
-    bench = Workbench(make_task(name, mod, spec, weight))
     best = _fastest(work_dir, first)
     candidate = replayed(bench, best) if best is not None else None
     chosen = candidate.sch.mod if candidate is not None else bench.mod
