@@ -53,6 +53,11 @@ class Experience:
     """One tuning run; with round_no and order it says what happened when."""
     at: float
     """Seconds since the epoch."""
+    repairs: str = ""
+    """State of the failed experience of the same run that this one mends; empty for none."""
+    repair_turn: int = 0
+    signature: str = ""
+    """Of the failure that was mended."""
 
 
 @dataclass(frozen=True)

@@ -17,4 +17,6 @@ class Candidate:
     state: str
     """Structural hash of the scheduled module, hexadecimal."""
     sch: Any
-    """`tvm.s_tir.Schedule`; its trace replays on the untuned function."""
+    """`tvm.s_tir.Schedule`; its trace replays on the untuned function, or on `base`."""
+    base: Any = None
+    """The IRModule of a Rewrite before it is scheduled: a workload of its own."""

@@ -39,6 +39,8 @@ class Context:
     trials: tuple[Trial, ...] = ()
     """This run's and, after a resume, the work_dir's; oldest first."""
     baseline_secs: float = 0.0
+    roof_secs: float = 0.0
+    """Measured lower bound of the task's time on this machine; 0 where unknown."""
     tried: frozenset[str] = field(default_factory=frozenset)
     """States that need no second measurement."""
 

@@ -3,8 +3,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Which failed trial a proposal mends."""
+
+    state: str
+    """Of the failed trial."""
+    turn: int
+    """1 for the first attempt at it."""
+    signature: str
+    """The failure in a form that is equal where the fault is, e.g. `E_NUMERICS C tail`."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +34,7 @@ class Origin:
     cites: tuple[str, ...] = ()
     """Experiences it was conditioned on."""
     tokens: int = 0
+    repair: Repair | None = None
 
 
 @dataclass(frozen=True)
@@ -52,10 +66,66 @@ class Plan:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A whole function in TVMScript with the task's signature."""
+    """A whole function in TVMScript with the task's signature, and how it is scheduled."""
 
     script: str = field(repr=False)
+    then: Decisions | Plan | None = None
+    """Applied to the rewritten function; None leaves it as written."""
     origin: Origin = field(default_factory=lambda: Origin("unknown"))
 
 
 Proposal = Decisions | Plan | Rewrite
+
+
+def lane_of(proposal: Proposal) -> str:
+    """`decisions`, `plan` or `rewrite`."""
+    return type(proposal).__name__.lower()
+
+
+def space_of(proposal: Proposal) -> str:
+    """The design space of decisions; empty in the other lanes."""
+    return proposal.space if isinstance(proposal, Decisions) else ""
+
+
+def proposal_text(proposal: Proposal) -> str:
+    """The part of a proposal that replays it: a trace, or steps or a script as JSON."""
+    if isinstance(proposal, Decisions):
+        return proposal.trace
+    if isinstance(proposal, Plan):
+        steps = [{"do": step.primitive, **step.args} for step in proposal.steps]
+        return json.dumps(steps, separators=(",", ":"))
+    then = proposal.then and {
+        "lane": lane_of(proposal.then),
+        "space": space_of(proposal.then),
+        "text": proposal_text(proposal.then),
+    }
+    return json.dumps({"script": proposal.script, "then": then}, separators=(",", ":"))
+
+
+def proposal_from(lane: str, space: str, text: str, origin: Origin) -> Proposal:
+    """What `proposal_text` wrote; raises ValueError where it wrote nothing like this."""
+    if lane == "decisions":
+        return Decisions(space, text, origin)
+    try:
+        given = json.loads(text)
+        if lane == "plan":
+            return Plan(tuple(_step(row) for row in given), origin)
+        then = given["then"] and proposal_from(**given["then"], origin=origin)
+        return Rewrite(given["script"], _scheduling(then), origin)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a {lane}: {text[:80]!r}") from error
+
+
+def _scheduling(proposal: Proposal | None) -> Decisions | Plan | None:
+    if isinstance(proposal, Rewrite):
+        raise TypeError("a rewrite within a rewrite")
+    return proposal
+
+
+def _step(row: Mapping[str, object]) -> Step:
+    return Step(str(row["do"]), {name: value for name, value in row.items() if name != "do"})
+
+
+def with_origin(proposal: Proposal, origin: Origin) -> Proposal:
+    """The same proposal by somebody else."""
+    return replace(proposal, origin=origin)

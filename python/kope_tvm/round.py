@@ -20,7 +20,7 @@ from kope_tvm.context import Context, Trial
 from kope_tvm.memory.experience import Experience, Recalled
 from kope_tvm.outcome import Measurement, Verdict, accept
 from kope_tvm.panel import Panel
-from kope_tvm.proposal import Decisions, Plan, Proposal
+from kope_tvm.proposal import Proposal, lane_of, proposal_text, space_of
 from kope_tvm.seam import Device, Gate
 from kope_tvm.task import Task
 
@@ -137,8 +137,8 @@ class Tuning:
             machine_key=task.target.key,
             state=trial.state,
             parent=origin.parent,
-            lane=type(trial.proposal).__name__.lower(),
-            space=trial.proposal.space if isinstance(trial.proposal, Decisions) else "",
+            lane=lane_of(trial.proposal),
+            space=space_of(trial.proposal),
             proposal=proposal_text(trial.proposal),
             proposer=origin.proposer,
             change=origin.change,
@@ -158,16 +158,10 @@ class Tuning:
             simulated=self.run.simulated,
             run_id=self.run.run_id,
             at=time.time(),
+            repairs=origin.repair.state if origin.repair else "",
+            repair_turn=origin.repair.turn if origin.repair else 0,
+            signature=origin.repair.signature if origin.repair else "",
         )
-
-
-def proposal_text(proposal: Proposal) -> str:
-    """The part of a proposal that replays it."""
-    if isinstance(proposal, Decisions):
-        return proposal.trace
-    if isinstance(proposal, Plan):
-        return repr(proposal.steps)
-    return proposal.script
 
 
 def _text_key(proposal: Proposal) -> str:

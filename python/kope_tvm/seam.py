@@ -14,7 +14,7 @@ from kope_tvm.task import Task
 
 
 class Proposer(Protocol):
-    """Made with the task's Workbench; proposes at most `context.num_wanted`, best first."""
+    """Made with a `Seat`; proposes at most `context.num_wanted`, best first."""
 
     def propose(self, context: Context) -> Sequence[Proposal]: ...
 

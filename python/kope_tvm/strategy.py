@@ -25,6 +25,7 @@ from kope_tvm.memory.memory import Memory
 from kope_tvm.outcome import Measurement
 from kope_tvm.panel import Panel
 from kope_tvm.round import Run, Tuning
+from kope_tvm.seat import Seat
 from kope_tvm.toolchain import toolchain
 from kope_tvm.workbench import TVM_ERRORS, Workbench, first_line, make_task
 
@@ -111,7 +112,8 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
         task = make_task(str(context.task_name), context.mod, spec_of_target(context.target))
         bench = Workbench(task, seed=seed)
         proposers = {
-            name: registry.load("proposers", name)(bench) for name in _LEGAL_BY_CONSTRUCTION
+            name: registry.load("proposers", name)(Seat(bench, self._memory))
+            for name in _LEGAL_BY_CONSTRUCTION
         }
         gates = load_gates()
         run = Run(uuid.uuid4().hex[:12], seed, toolchain())

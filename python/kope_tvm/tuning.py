@@ -30,14 +30,16 @@ from kope_tvm.model import Model, extract_tasks, load_model, refused_functions
 from kope_tvm.outcome import Measurement, Verdict
 from kope_tvm.panel import Panel
 from kope_tvm.progress import Progress, SilentProgress
+from kope_tvm.proposal import proposal_text
 from kope_tvm.report import TuneReport, task_report
-from kope_tvm.round import Run, Tuning, proposal_text
+from kope_tvm.round import Run, Tuning
 from kope_tvm.seam import Gate, Proposer
+from kope_tvm.seat import Seat
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
 from kope_tvm.toolchain import toolchain
 from kope_tvm.versions import check_versions
-from kope_tvm.workbench import Workbench, decisions_of, make_task, replayed
+from kope_tvm.workbench import Workbench, make_task, proposal_of, replayed
 
 if TYPE_CHECKING:
     from tvm import IRModule
@@ -90,7 +92,7 @@ def tune(
         remembered.note_machine(spec)
         ledger = opened.enter_context(closing(Ledger(Path(work_dir), spec, remembered)))
         ledger.notices += refused
-        return Session(tasks, run, names, ledger, pool).tune(
+        return Session(tasks, run, names, ledger, pool, remembered).tune(
             max_trials_global,
             max_trials_per_task or max_trials_global,
             num_trials_per_iter,
@@ -143,12 +145,15 @@ class Session:
         names: Sequence[str],
         ledger: Ledger,
         pool: Pool,
+        remembered: Memory,
     ) -> None:
         self._ledger = ledger
         self.pool = pool
         self._benches = [Workbench(task, seed=run.seed) for task in tasks]
         gates = load_gates()
-        self._tunings = [self._tuning(bench, run, names, gates) for bench in self._benches]
+        self._tunings = [
+            self._tuning(bench, run, names, gates, remembered) for bench in self._benches
+        ]
         self._measure_secs = 0.0
         self._first_trial_secs = 0.0
 
@@ -227,10 +232,15 @@ class Session:
             self._measure_secs += time.perf_counter() - began
 
     def _tuning(
-        self, bench: Workbench, run: Run, names: Sequence[str], gates: Sequence[Gate]
+        self,
+        bench: Workbench,
+        run: Run,
+        names: Sequence[str],
+        gates: Sequence[Gate],
+        remembered: Memory,
     ) -> Tuning:
         proposers: dict[str, Proposer] = {
-            name: registry.load("proposers", name)(bench) for name in names
+            name: registry.load("proposers", name)(Seat(bench, remembered)) for name in names
         }
         ledger = self._ledger
         tuning = Tuning(
@@ -291,7 +301,7 @@ def _resume(tuning: Tuning, past: Sequence[Experience]) -> None:
                 experience.run_secs, error=experience.reason, code=experience.code
             )
         verdict = Verdict("work_dir", experience.accepted, experience.code, experience.reason)
-        tuning.trials.append(Trial(experience.state, decisions_of(experience), verdict, measured))
+        tuning.trials.append(Trial(experience.state, proposal_of(experience), verdict, measured))
         tuning.tried.add(experience.state)
         tuning.baseline_secs = tuning.baseline_secs or experience.baseline_secs
         tuning.round_no = max(tuning.round_no, experience.round_no)

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,9 @@ from kope_tvm.candidate import Candidate
 from kope_tvm.features import features
 from kope_tvm.memory.experience import Experience
 from kope_tvm.outcome import Verdict, refuse
-from kope_tvm.proposal import Decisions, Origin, Proposal
+from kope_tvm.plan.schedule import planned
+from kope_tvm.proposal import Decisions, Origin, Plan, Proposal, Rewrite, proposal_from
+from kope_tvm.rewrite.parse import rewritten
 from kope_tvm.schedules import widening  # noqa: F401  (registers what traces tensorize with)
 from kope_tvm.space import Space
 from kope_tvm.target import TargetSpec
@@ -58,6 +61,7 @@ class Workbench:
         self.seed = seed
         self.mod = tvm.ir.load_json(task.mod_json)
         self.tvm_target = tvm.target.Target(dict(task.target.tvm_target))
+        self._rewrites: dict[str, Workbench | Verdict] = {}
 
     @property
     def untouched(self) -> Trace:
@@ -109,41 +113,69 @@ class Workbench:
 
     def apply(self, proposal: Proposal) -> Candidate | Verdict:
         """Replay a proposal on the untuned function; a refusal says what TVM found."""
-        if not isinstance(proposal, Decisions):
-            lane = type(proposal).__name__.lower()
-            return refuse("apply", "E_LANE", f"lane {lane!r} is not open for this device")
+        if isinstance(proposal, Rewrite):
+            return self._rewritten(proposal)
+        sch = self._schedule()
         try:
-            sch = self._replay(proposal)
+            with self.tvm_target:
+                refusal = self._scheduled_by(proposal, sch)
         except TVM_ERRORS as error:
             return refuse("apply", "E_REPLAY", first_line(error))
-        if sch is None:
-            return refuse("apply", "E_POSTPROC", "a postprocessor of MetaSchedule refused it")
-        return Candidate(proposal, state_of(sch.mod), sch)
+        return refusal or Candidate(proposal, state_of(sch.mod), sch)
 
-    def _replay(self, proposal: Decisions) -> Schedule | None:
-        sch = Schedule(self.mod, seed=self.seed, debug_mask="none", error_render_level="detail")
-        with self.tvm_target:
-            Trace.apply_json_to_schedule(json.loads(proposal.trace), sch)
-            if proposal.space == "sketch" and '"EnterPostproc"' not in proposal.trace:
-                sch.enter_postproc()
-                if not all(post.apply(sch) for post in self._postprocs):
-                    return None
-        return sch
+    def _scheduled_by(self, proposal: Decisions | Plan, sch: Schedule) -> Verdict | None:
+        if isinstance(proposal, Plan):
+            return planned(proposal, sch)
+        return self._replay(proposal, sch)
+
+    def _rewritten(self, proposal: Rewrite) -> Candidate | Verdict:
+        bench = self.rewritten(proposal.script)
+        if isinstance(bench, Verdict):
+            return bench
+        found = bench.apply(proposal.then or Decisions("", trace_text(bench.untouched)))
+        if isinstance(found, Verdict):
+            return found
+        return replace(found, proposal=proposal, base=bench.mod)
+
+    def rewritten(self, script: str) -> Workbench | Verdict:
+        """The bench of a rewritten function, a workload of its own; refused where it is none."""
+        if script not in self._rewrites:
+            mod = rewritten(script, self.mod)
+            self._rewrites[script] = (
+                mod
+                if isinstance(mod, Verdict)
+                else Workbench(make_task(self.task.name, mod, self.task.target), seed=self.seed)
+            )
+        return self._rewrites[script]
+
+    def _schedule(self) -> Schedule:
+        return Schedule(self.mod, seed=self.seed, debug_mask="none", error_render_level="detail")
+
+    def _replay(self, proposal: Decisions, sch: Schedule) -> Verdict | None:
+        Trace.apply_json_to_schedule(json.loads(proposal.trace), sch)
+        if proposal.space == "sketch" and '"EnterPostproc"' not in proposal.trace:
+            sch.enter_postproc()
+            if not all(post.apply(sch) for post in self._postprocs):
+                return refuse("apply", "E_POSTPROC", "a postprocessor of MetaSchedule refused it")
+        return None
 
     @cached_property
     def _postprocs(self) -> tuple[Any, ...]:
         return tuple(self.tune_context.space_generator.postprocs)
 
 
-def decisions_of(experience: Experience) -> Decisions:
-    """The proposal that an experience in the decisions lane was made from."""
+def proposal_of(experience: Experience) -> Proposal:
+    """The proposal that an experience was made from; raises ValueError where it was none."""
     origin = Origin(experience.proposer, experience.parent, experience.change, experience.cites)
-    return Decisions(experience.space, experience.proposal, origin)
+    return proposal_from(experience.lane, experience.space, experience.proposal, origin)
 
 
 def replayed(bench: Workbench, experience: Experience) -> Candidate | None:
     """An experience applied again to the task it was made on; None where it no longer applies."""
-    candidate = bench.apply(decisions_of(experience))
+    try:
+        candidate = bench.apply(proposal_of(experience))
+    except ValueError:
+        return None
     return None if isinstance(candidate, Verdict) else candidate
 
 

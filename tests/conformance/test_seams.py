@@ -14,6 +14,7 @@ from kope_tvm.context import Context
 from kope_tvm.errors import UsageError
 from kope_tvm.outcome import Verdict
 from kope_tvm.proposal import Decisions
+from kope_tvm.seat import Seat
 from kope_tvm.target import Facts, TargetSpec
 from kope_tvm.workbench import Workbench, make_task
 
@@ -60,10 +61,10 @@ def test_a_rule_leaves_an_unknown_isa_alone(rule: str) -> None:
         assert list(registry.load("schedules", rule)(mod["main"], _UNKNOWN)) == []
 
 
-@pytest.mark.parametrize("name", [n for n in registry.names("proposers") if n != "chat"])
+@pytest.mark.parametrize("name", registry.names("proposers"))
 def test_a_proposer_gives_at_most_what_was_asked_and_only_what_applies(name: str) -> None:
     bench = Workbench(make_task("matmul", _functions()["matmul"], _X86))
-    proposer = registry.load("proposers", name)(bench)
+    proposer = registry.load("proposers", name)(Seat(bench))
     context = Context(bench.task, round_no=1, num_wanted=3, trials_left=9, seed=1)
     proposals = list(proposer.propose(context))
     assert len(proposals) <= 3

@@ -17,6 +17,7 @@ from kope_tvm.outcome import Verdict
 from kope_tvm.panel import Panel
 from kope_tvm.proposal import Decisions, Plan
 from kope_tvm.round import Run, Tuning
+from kope_tvm.seat import Seat
 from kope_tvm.target import Facts, TargetSpec
 from kope_tvm.workbench import Workbench, make_task
 
@@ -72,7 +73,9 @@ _ODD = {"B1": _searchsorted, "B3 take": _empty_take, "B3 exp": _empty_exp, "B4":
 @pytest.mark.parametrize("case", list(_ODD), ids=list(_ODD))
 def test_odd_functions_get_through_a_round(case: str) -> None:
     bench = Workbench(make_task(case, _ODD[case](), _X86))
-    proposers = {name: registry.load("proposers", name)(bench) for name in ("rules", "sketch")}
+    proposers = {
+        name: registry.load("proposers", name)(Seat(bench)) for name in ("rules", "sketch")
+    }
     tuning = Tuning(
         bench.task,
         Run("r", 1, "tvm"),

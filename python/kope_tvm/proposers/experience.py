@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from kope_tvm.context import Context, Trial
 from kope_tvm.memory.experience import Recalled
 from kope_tvm.proposal import Decisions, Origin, Proposal
+from kope_tvm.seat import Seat
 from kope_tvm.space import Space, difference, neighbours, transferred
-from kope_tvm.workbench import Workbench
 
 _NUM_PARENTS = 3
 """Incumbents whose neighbours are tried in turn."""
@@ -22,8 +22,8 @@ _WORTH_REPLAYING = 0.8
 class Experience:
     """Retrieves the nearest decisions and transfers or mutates them; needs no model."""
 
-    def __init__(self, workbench: Workbench) -> None:
-        self._workbench = workbench
+    def __init__(self, seat: Seat) -> None:
+        self._workbench = seat.bench
         self._said: set[str] = set()
 
     def propose(self, context: Context) -> Sequence[Proposal]:

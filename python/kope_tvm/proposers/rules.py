@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from kope_tvm.context import Context
 from kope_tvm.proposal import Decisions, Origin, Proposal
-from kope_tvm.workbench import Workbench
+from kope_tvm.seat import Seat
 
 
 class Rules:
     """What `schedules/` knows, before anything was measured."""
 
-    def __init__(self, workbench: Workbench) -> None:
-        self._workbench = workbench
+    def __init__(self, seat: Seat) -> None:
+        self._workbench = seat.bench
         self._said: set[str] = set()
 
     def propose(self, context: Context) -> Sequence[Proposal]:

@@ -13,8 +13,9 @@ from tvm.s_tir import Schedule
 from kope_tvm.context import Context, Trial
 from kope_tvm.outcome import Measurement
 from kope_tvm.proposal import Decisions, Origin, Proposal
+from kope_tvm.seat import Seat
 from kope_tvm.sketch_space import Evolution
-from kope_tvm.workbench import TVM_ERRORS, Workbench, trace_text
+from kope_tvm.workbench import TVM_ERRORS, trace_text
 
 _BATCH = 16
 """Candidates of one evolution; it is fed and asked again when they are used up."""
@@ -23,8 +24,8 @@ _BATCH = 16
 class Sketch:
     """Stock search, fed with every measurement of the run whoever proposed it."""
 
-    def __init__(self, workbench: Workbench) -> None:
-        self._workbench = workbench
+    def __init__(self, seat: Seat) -> None:
+        self._workbench = seat.bench
         self._ready: deque[str] = deque()
         self._said: set[str] = set()
         self._num_learned = 0
