@@ -9,21 +9,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kope_tvm.memory.experience import Experience, Recalled
     from kope_tvm.memory.graph import ExperienceGraph
+    from kope_tvm.memory.index import ExperienceIndex
     from kope_tvm.memory.lessons import Lesson
     from kope_tvm.memory.memory import Memory
-    from kope_tvm.memory.recall import ExperienceIndex
+    from kope_tvm.memory.repairs import Fix
     from kope_tvm.memory.rows import experience_key
     from kope_tvm.memory.store import Stats, Store
+    from kope_tvm.memory.transitions import Transition
 
 _HOMES = {
     "Experience": "experience",
     "ExperienceGraph": "graph",
-    "ExperienceIndex": "recall",
+    "ExperienceIndex": "index",
+    "Fix": "repairs",
     "Lesson": "lessons",
     "Memory": "memory",
     "Recalled": "experience",
     "Stats": "store",
     "Store": "store",
+    "Transition": "transitions",
     "experience_key": "rows",
 }
 
@@ -31,11 +35,13 @@ __all__ = [
     "Experience",
     "ExperienceGraph",
     "ExperienceIndex",
+    "Fix",
     "Lesson",
     "Memory",
     "Recalled",
     "Stats",
     "Store",
+    "Transition",
     "experience_key",
 ]
 

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import exp, log
 from typing import Any
 
-from kope_tvm.memory.rows import Comparison, Row, content_key
+from kope_tvm.memory.rows import Outline, Row, content_key
 
 _CLEAR = 1.05
 """A lead that counts as one."""
@@ -39,7 +38,13 @@ class Lesson:
 
     @property
     def holds(self) -> bool:
-        return len(self.supports) > len(self.contradicts)
+        """Whether twice as much is for it as against it."""
+        return bool(self.supports) and len(self.supports) >= 2 * len(self.contradicts)
+
+    def told(self, where: str = "") -> str:
+        """What it says, how much bears it out, and where that was seen."""
+        place = f", on {where}" if where else ""
+        return f"{self.text} ({len(self.supports)} for, {len(self.contradicts)} against{place})"
 
     def row(self, seen_at: float) -> Row:
         """The lesson node."""
@@ -70,34 +75,60 @@ class Lesson:
         )  # fmt: skip
 
 
-def distil(comparisons: Iterable[Comparison]) -> tuple[Lesson, ...]:
-    """The lessons that hold: which space is fastest, by operator class and machine.
-
-    A task counts once a space, by that space's best ratio over the untuned function, and only
-    where it was measured in two spaces or more.
-    """
-    found = []
-    for (op_class, machine_key), tasks in _best(comparisons).items():
-        spaces = sorted({space for ratios in tasks.values() for space in ratios})
-        for space in spaces:
-            lesson = _lesson(op_class, machine_key, space, tasks)
-            if lesson.holds:
-                found.append(lesson)
-    return tuple(sorted(found, key=lambda lesson: (-len(lesson.supports), lesson.key)))
-
-
 _Ratios = dict[str, tuple[float, str]]
-"""Best ratio of each space, and the experience that reached it."""
+"""Best ratio of each space over the untuned function, and the experience that reached it."""
+_Place = tuple[str, str]
+"""Operator class and machine key."""
 
 
-def _best(comparisons: Iterable[Comparison]) -> dict[tuple[str, str], dict[str, _Ratios]]:
-    best: dict[tuple[str, str], dict[str, _Ratios]] = defaultdict(lambda: defaultdict(dict))
-    for row in comparisons:
-        ratios = best[row.op_class, row.machine_key][row.task_key]
-        space = row.space or row.lane
-        candidate = (row.baseline_secs / row.secs, row.key)
-        ratios[space] = max(ratios.get(space, candidate), candidate)
-    return best
+class Leaders:
+    """The fastest experience of each task, machine and space: all that lessons follow from.
+
+    A task counts once a space, and only where it was measured in two spaces or more.
+    """
+
+    def __init__(self) -> None:
+        self._best: dict[_Place, dict[str, _Ratios]] = {}
+        self._lessons: dict[_Place, tuple[Lesson, ...]] = {}
+        """What was distilled since the place saw a faster one."""
+
+    def add(self, op_class: str, outlines: Iterable[Outline]) -> None:
+        """Take in what was measured honestly on tasks of one operator class."""
+        for row in outlines:
+            if row.secs and row.baseline_secs > 0 and not (row.suspicious or row.simulated):
+                place = (op_class, row.machine_key)
+                ratios = self._best.setdefault(place, {}).setdefault(row.task_key, {})
+                space = row.space or row.lane
+                candidate = (row.baseline_secs / row.secs, row.key)
+                if candidate > ratios.get(space, (0.0, "")):
+                    ratios[space] = candidate
+                    self._lessons.pop(place, None)
+
+    def machines(self, op_class: str) -> list[str]:
+        """The machines that there are lessons for, of one operator class."""
+        places = [place for place in self._best if place[0] == op_class]
+        return [machine_key for _, machine_key in places if self.lessons(op_class, machine_key)]
+
+    def lessons(self, op_class: str, machine_key: str) -> tuple[Lesson, ...]:
+        """The lessons that hold in one place, the best founded first."""
+        place = (op_class, machine_key)
+        if place not in self._lessons:
+            self._lessons[place] = _distilled(place, self._best.get(place, {}))
+        return self._lessons[place]
+
+    def all_lessons(self) -> tuple[Lesson, ...]:
+        """The lessons that hold anywhere."""
+        return _ranked(lesson for place in self._best for lesson in self.lessons(*place))
+
+
+def _distilled(place: _Place, tasks: Mapping[str, _Ratios]) -> tuple[Lesson, ...]:
+    spaces = {space for ratios in tasks.values() for space in ratios}
+    lessons = (_lesson(*place, space, tasks) for space in spaces)
+    return _ranked(lesson for lesson in lessons if lesson.holds)
+
+
+def _ranked(lessons: Iterable[Lesson]) -> tuple[Lesson, ...]:
+    return tuple(sorted(lessons, key=lambda lesson: (-len(lesson.supports), lesson.key)))
 
 
 def _lesson(op_class: str, machine_key: str, space: str, tasks: Mapping[str, _Ratios]) -> Lesson:

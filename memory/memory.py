@@ -3,20 +3,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from kope_tvm.errors import StorageError
 from kope_tvm.memory.experience import Experience, Recalled
-from kope_tvm.memory.lessons import Lesson, distil
-from kope_tvm.memory.recall import ExperienceIndex, recall
+from kope_tvm.memory.index import ExperienceIndex
+from kope_tvm.memory.lessons import Lesson
+from kope_tvm.memory.recall import recall
+from kope_tvm.memory.repairs import Fix
 from kope_tvm.memory.store import Stats, Store
+from kope_tvm.memory.transitions import Transition, transitions
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
 
 if TYPE_CHECKING:
     from kope_tvm.memory.graph import ExperienceGraph
+
+log = logging.getLogger(__name__)
 
 
 class Memory:
@@ -26,6 +33,8 @@ class Memory:
         self.store = store
         self._index = ExperienceIndex(store)
         self._lock = Lock()
+        self._has_news = False
+        """Whether lessons may have changed through this memory."""
 
     @classmethod
     def open(cls, url: str | Path | None = None, *, busy_secs: float = 30.0) -> Memory:
@@ -44,11 +53,13 @@ class Memory:
 
     def record(self, experience: Experience) -> bool:
         """Keep one experience, on disk when this returns; False where it was known already."""
-        return self.store.record(experience)
+        return self.record_many((experience,)) == 1
 
     def record_many(self, experiences: Iterable[Experience]) -> int:
         """Keep them all or none; how many were new."""
-        return self.store.record_many(experiences)
+        num_new = self.store.record_many(experiences)
+        self._has_news |= num_new > 0
+        return num_new
 
     def note_machine(self, spec: TargetSpec) -> None:
         """Keep the facts of a machine, that recall may compare machines by them."""
@@ -59,6 +70,24 @@ class Memory:
         with self._lock:
             return recall(self._index, task, limit=limit)
 
+    def transitions(self, task: Task, limit: int = 8) -> tuple[Transition, ...]:
+        """What single changes did to this task and to similar ones, the most telling first."""
+        with self._lock:
+            return transitions(self._index, task, limit=limit)
+
+    def lessons(self, task: Task) -> tuple[str, ...]:
+        """The lessons that hold for a task's kind on its machine, or on the nearest known one.
+
+        They follow from all that is recorded at the time of the call.
+        """
+        with self._lock:
+            self._index.refresh()
+            return self._index.lessons(task)
+
+    def fixes(self, signature: str, op_class: str, limit: int = 3) -> tuple[Fix, ...]:
+        """What was done about a failure before: what worked first, then a warning."""
+        return self.store.fixes(signature, op_class, limit)
+
     def graph(self, task_key: str) -> ExperienceGraph:
         """The decisions of one task as a graph."""
         from kope_tvm.memory.graph import ExperienceGraph  # networkx is slow to import
@@ -66,9 +95,15 @@ class Memory:
         return ExperienceGraph.from_store(self.store, task_key=task_key)
 
     def learn_lessons(self) -> tuple[Lesson, ...]:
-        """Distil the lessons anew from all experience, and keep them."""
-        lessons = distil(self.store.comparisons())
+        """Distil the lessons from all experience, and keep them in the store with their evidence.
+
+        What was recorded through this memory is distilled when it closes; `lessons` needs neither.
+        """
+        with self._lock:
+            self._index.refresh()
+            lessons = self._index.leaders.all_lessons()
         self.store.note_lessons(lessons)
+        self._has_news = False
         return lessons
 
     def stats(self) -> Stats:
@@ -77,10 +112,17 @@ class Memory:
 
     def merge(self, other: Memory) -> int:
         """Take in all that another memory holds; how many experiences were new."""
-        return self.store.merge(other.store)
+        num_new = self.store.merge(other.store)
+        self.learn_lessons()
+        return num_new
 
     def close(self) -> None:
-        """Let go of the connections; what was recorded is safe without it."""
+        """Keep the lessons of what was recorded, and let go of the connections."""
+        if self._has_news:
+            try:
+                self.learn_lessons()
+            except StorageError as error:  # Nothing is lost: they are distilled anew.
+                log.debug("lessons not kept: %s", error)
         self.store.close()
 
     def __enter__(self) -> Memory:

@@ -12,41 +12,48 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from kope_tvm.memory.experience import Experience
-from kope_tvm.target import Facts
+from kope_tvm.target import Facts, TargetSpec
 from kope_tvm.task import Features
 
 Row = dict[str, Any]
 
 NODES = ("task", "machine", "state", "proposal")
 """Tables that a decision refers to."""
-DERIVED_EDGES = ("repair", "transfer")
-"""Tables that refer to decisions, lessons aside: those are distilled anew."""
+DERIVED_EDGES = ("transfer",)
+"""Tables that refer to decisions; lessons and repairs follow from decisions and are made anew."""
 
 
 class Outline(NamedTuple):
     """What ranking needs of a decision, without its texts."""
 
     id: int
-    task_key: str
-    machine_key: str
-    proposal_key: str
-    secs: float | None
-    code: str
-    suspicious: bool
-    simulated: bool
-
-
-class Comparison(NamedTuple):
-    """An honest measurement beside its baseline."""
-
     key: str
     task_key: str
     machine_key: str
-    op_class: str
+    proposal_key: str
+    state: str
+    parent: str
     lane: str
     space: str
-    secs: float
+    secs: float | None
     baseline_secs: float
+    code: str
+    suspicious: bool
+    simulated: bool
+    is_change: bool
+    """Whether it says what it changed."""
+
+
+class Edge(NamedTuple):
+    """The words of a decision, without what replays it."""
+
+    id: int
+    task_name: str
+    lane: str
+    space: str
+    change: str
+    code: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,11 @@ class Machine:
     @property
     def kind(self) -> str:
         return self.key.split("/", 1)[0]
+
+    @classmethod
+    def of(cls, spec: TargetSpec) -> Machine:
+        """The machine of a target."""
+        return cls(spec.key, spec.facts)
 
     @classmethod
     def from_key(cls, key: str) -> Machine:
@@ -88,6 +100,9 @@ _CLEAN: dict[str, Callable[[Any], Any]] = {
     "Features": lambda value: value,
 }
 _FIELDS = tuple((item.name, _CLEAN[str(item.type)]) for item in fields(Experience))
+_LATER = ("repairs", "repair_turn", "signature")
+"""Fields that count in a key where they are set only: older experiences keep their keys."""
+_KEYED = tuple(name for name, _ in _FIELDS if name not in ("features", *_LATER))
 
 
 def clean(experience: Experience) -> Experience:
@@ -108,7 +123,8 @@ def experience_key(experience: Experience) -> str:
 
 
 def _decision_key(cleaned: Experience) -> str:
-    return content_key(*(getattr(cleaned, name) for name, _ in _FIELDS if name != "features"))
+    later = [getattr(cleaned, name) for name in _LATER]
+    return content_key(*(getattr(cleaned, name) for name in _KEYED), *(later if any(later) else ()))
 
 
 def task_row(experience: Experience) -> Row:

@@ -62,7 +62,15 @@ _EDGES = (
         supports BOOLEAN NOT NULL, PRIMARY KEY (lesson_key, decision_key))""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_NODES + _EDGES,)
+_REPAIRS = (
+    "ALTER TABLE decision ADD COLUMN repairs TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE decision ADD COLUMN repair_turn BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE decision ADD COLUMN signature TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX decision_failed ON decision (task_key, run_id, state) WHERE code <> ''",
+    "CREATE INDEX decision_repairs ON decision (signature) WHERE repairs <> ''",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_NODES + _EDGES, _REPAIRS)
 """Migration n (from 1) is item n - 1. Append; never change one that was released."""
 
 VERSION_TABLE = """CREATE TABLE IF NOT EXISTS schema_version (
@@ -80,7 +88,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "id", "key", "task_key", "task_name", "machine_key", "state", "parent", "lane", "space",
         "proposal_key", "proposer", "change", "round_no", "position", "accepted", "code", "reason",
         "suspicious", "run_secs", "secs", "baseline_secs", "noise", "tokens", "cites", "seed",
-        "toolchain", "simulated", "run_id", "at",
+        "toolchain", "simulated", "run_id", "at", "repairs", "repair_turn", "signature",
     ),
     "repair": ("failed_key", "repaired_key", "signature", "turn"),
     "transfer": ("source_key", "target_key", "relative"),

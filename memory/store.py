@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from kope_tvm.memory import rows
+from kope_tvm.memory import repairs, rows
+from kope_tvm.memory.batch import Batch
 from kope_tvm.memory.database import TABLES, Database, connect, insert
 from kope_tvm.memory.experience import Experience
-from kope_tvm.memory.lessons import Lesson, distil
+from kope_tvm.memory.lessons import Lesson
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Features
 
@@ -43,7 +44,11 @@ class Stats:
     machines: int
     states: int
     decisions: int
+    """Edges of all lanes; the next two are some of them."""
+    plans: int
+    rewrites: int
     failures: int
+    repairs: int
     lessons: int
     runs: int
 
@@ -89,7 +94,7 @@ class Store:
 
     def record_many(self, experiences: Iterable[Experience]) -> int:
         """Keep them all or none, in one transaction; how many were new."""
-        batch = _Batch(self._known)
+        batch = Batch(self._known)
         for experience in experiences:
             batch.add(rows.clean(experience))
         with self._database.writing() as connection:
@@ -148,7 +153,8 @@ class Store:
 
     def outlines(self, after_id: int = 0) -> Iterator[list[rows.Outline]]:
         """What was recorded after `after_id`, by anyone, in pages."""
-        columns = [_DECISION.c[name] for name in rows.Outline._fields]
+        names = (name for name in rows.Outline._fields if name != "is_change")
+        columns = [*(_DECISION.c[name] for name in names), _DECISION.c.change != ""]
         while True:
             query = sa.select(*columns).where(_DECISION.c.id > after_id).order_by(_DECISION.c.id)
             with self._database.reading() as connection:
@@ -158,17 +164,17 @@ class Store:
             yield [rows.Outline(*row) for row in found]
             after_id = found[-1].id
 
-    def comparisons(self) -> Iterator[rows.Comparison]:
-        """What lessons are distilled from: honest times beside their baseline."""
-        columns = [_DECISION.c[n] for n in rows.Comparison._fields if n != "op_class"]
-        query = (
-            sa.select(_DECISION.c.id, _TASK.c.op_class, *columns)
-            .join_from(_DECISION, _TASK, _DECISION.c.task_key == _TASK.c.key)
-            .where(_DECISION.c.secs > 0, _DECISION.c.baseline_secs > 0)
-            .where(sa.not_(_DECISION.c.suspicious), sa.not_(_DECISION.c.simulated))
-        )
-        for row in self._pages(query):
-            yield rows.Comparison(*(row[name] for name in rows.Comparison._fields))
+    def edges_by_id(self, ids: Sequence[int]) -> dict[int, rows.Edge]:
+        """The words of some outlines; what was pruned meanwhile is missing."""
+        columns = [_DECISION.c[name] for name in rows.Edge._fields]
+        query = sa.select(*columns).where(_DECISION.c.id.in_(ids))
+        with self._database.reading() as connection:
+            return {row.id: rows.Edge(*row) for row in connection.execute(query)}
+
+    def fixes(self, signature: str, op_class: str, limit: int = 3) -> tuple[repairs.Fix, ...]:
+        """Former repairs of a failure, see `repairs.fixes`."""
+        with self._database.reading() as connection:
+            return repairs.fixes(connection, signature, op_class, limit)
 
     def features(self, task_keys: Iterable[str]) -> dict[str, Features]:
         """The features of some tasks."""
@@ -188,13 +194,21 @@ class Store:
 
     def stats(self) -> Stats:
         """How much is in it."""
-        counts = [sa.select(sa.func.count()).select_from(table).scalar_subquery()
-                  for table in (_TASK, _MACHINE, _STATE, _DECISION)]  # fmt: skip
-        failures = sa.select(sa.func.count()).where(_DECISION.c.code != "").scalar_subquery()
-        lessons = sa.select(sa.func.count()).select_from(_LESSON).scalar_subquery()
-        runs = sa.select(sa.func.count(_DECISION.c.run_id.distinct())).scalar_subquery()
+        lane = _DECISION.c.lane
+        counts = (
+            _count(_TASK),
+            _count(_MACHINE),
+            _count(_STATE),
+            _count(_DECISION),
+            _count(_DECISION, lane == "plan"),
+            _count(_DECISION, lane == "rewrite"),
+            _count(_DECISION, _DECISION.c.code != ""),
+            _count(TABLES["repair"]),
+            _count(_LESSON),
+            sa.select(sa.func.count(_DECISION.c.run_id.distinct())).scalar_subquery(),
+        )
         with self._database.reading() as connection:
-            found = connection.execute(sa.select(*counts, failures, lessons, runs)).one()
+            found = connection.execute(sa.select(*counts)).one()
         return Stats(*map(int, found))
 
     def merge(self, other: Store) -> int:
@@ -210,8 +224,8 @@ class Store:
         num_new = self._insert_all("decision", other._decisions_until(last_id))
         for name, found in edges.items():
             self._insert_all(name, found)
-        if self.lessons() or other.lessons():
-            self.note_lessons(distil(self.comparisons()))
+        with self._database.writing() as connection:
+            repairs.link_all(connection)
         return num_new
 
     def _insert_all(self, name: str, found: Iterable[rows.Row]) -> int:
@@ -249,37 +263,8 @@ class Store:
                 return
 
 
-class _Batch:
-    """The rows of some experiences, without the nodes that are known to be there already."""
-
-    def __init__(self, known: set[tuple[str, ...]]) -> None:
-        self.nodes: set[tuple[str, ...]] = set()
-        self._known = known
-        self._rows: dict[str, list[rows.Row]] = {name: [] for name in (*rows.NODES, "decision")}
-
-    def add(self, experience: Experience) -> None:
-        task, proposal = rows.task_row(experience), rows.proposal_row(experience)
-        self._node(("task", task["key"], task["features"]), task)
-        machine = rows.Machine.from_key(experience.machine_key)
-        self._node(("machine", machine.key), rows.machine_row(machine, "", 0.0))
-        for state in (experience.parent, experience.state):
-            key = ("state", experience.task_key, state)
-            self._node(key, {"task_key": experience.task_key, "key": state})
-        self._node(("proposal", proposal["key"]), proposal)
-        self._rows["decision"].append(rows.decision_row(experience, proposal["key"]))
-
-    def _node(self, key: tuple[str, ...], row: rows.Row) -> None:
-        if key not in self._known and key not in self.nodes:
-            self.nodes.add(key)
-            self._rows[key[0]].append(row)
-
-    def write(self, connection: sa.Connection) -> int:
-        """Nodes before edges; how many decisions were new."""
-        # In one order everywhere: PostgreSQL locks rows as they come.
-        for name in rows.NODES:
-            batch = sorted(self._rows[name], key=lambda row: (row.get("task_key", ""), row["key"]))
-            insert(connection, name, batch)
-        return insert(connection, "decision", self._rows["decision"])
+def _count(table: Any, *where: Any) -> Any:
+    return sa.select(sa.func.count()).select_from(table).where(*where).scalar_subquery()
 
 
 def _whole() -> sa.Select[Any]:

@@ -18,11 +18,15 @@ _PUBLIC = {
     "TargetSpec": "kope_tvm.target",
 }
 
-__all__ = sorted(_PUBLIC)
+_MODULES = ("transform",)
+
+__all__ = sorted((*_PUBLIC, *_MODULES))
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
+    if name not in __all__:
         raise AttributeError(f"module 'kope_tvm' has no attribute {name!r}; it has {__all__}")
     check_versions()
+    if name in _MODULES:
+        return importlib.import_module(f"kope_tvm.{name}")
     return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -10,23 +10,20 @@ from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
-from tvm import IRModule, tirx
+from tvm import IRModule
 from tvm.target import Target
 
 from kope_tvm.artifact import Artifact
 from kope_tvm.comparison import Comparison, compare, random_inputs
-from kope_tvm.errors import KopeError, WorkDirError
-from kope_tvm.extraction import as_task_module, written_params
+from kope_tvm.errors import KopeError
+from kope_tvm.extraction import written_params
+from kope_tvm.learned import Learned
 from kope_tvm.machine import load_target
 from kope_tvm.manifest import Coverage, Manifest
 from kope_tvm.model import Model, load_model
-from kope_tvm.records import open_database
 from kope_tvm.target import TargetSpec
 
-_DATABASE_FILES = ("database_workload.json", "database_tuning_record.json")
 _IMPORT_IS_OFF = "; the untuned build is as far off: TVM's import differs, not the tuning"
-_TARGET_KEYS = ("kind", "mcpu", "mattr", "arch")
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ def compile(
     *,
     dims: Mapping[str, int] | None = None,
 ) -> Artifact:
-    """Load a model and compile it with the records of `work_dir`.
+    """Load a model and compile it with the fastest that `work_dir` has of every function.
 
     Without records every function is compiled as TVM does by default; `Artifact.coverage` says so.
     """
@@ -69,8 +66,7 @@ def compile(
 def compile_model(model: Model, target: TargetSpec, work_dir: str | Path | None = None) -> Artifact:
     """Compile a loaded model; None as `work_dir` makes the untuned build."""
     tvm_target = Target(dict(target.tvm_target))
-    database = _database(Path(work_dir), tvm_target) if work_dir is not None else None
-    mod, coverage = apply_database(model.mod, database, tvm_target)
+    mod, coverage = Learned.open(work_dir, tvm_target).apply(model.mod)
     try:
         executable = tvm.compile(mod, target=tvm_target)
     except (RuntimeError, ValueError, tvm.error.InternalError) as error:
@@ -79,24 +75,6 @@ def compile_model(model: Model, target: TargetSpec, work_dir: str | Path | None 
             f"{model.name}: TVM cannot compile it for {target.name}: {reason}"
         ) from error
     return Artifact(executable, _manifest(model, target, coverage))
-
-
-def apply_database(mod: IRModule, database: Any, target: Target) -> tuple[IRModule, Coverage]:
-    """Schedule every PrimFunc that the database knows; the others stay as they are."""
-    hit: list[str] = []
-    fallback: list[str] = []
-    failed: list[str] = []
-    scheduled = mod.clone()
-    for var, func in sorted(mod.functions.items(), key=lambda item: str(item[0].name_hint)):
-        if not isinstance(func, tirx.PrimFunc):
-            continue
-        tuned, reason = _schedule(func, database, target)
-        if tuned is not None:
-            scheduled.update_func(var, tuned)
-        (fallback if tuned is None else hit).append(var.name_hint)
-        if reason:
-            failed.append(f"{var.name_hint}: {reason}")
-    return scheduled, Coverage(tuple(hit), tuple(fallback), tuple(failed))
 
 
 def verify_model(model: Model, artifact: Artifact, seeds: int = 3) -> ModelCheck:
@@ -114,51 +92,6 @@ def verify_model(model: Model, artifact: Artifact, seeds: int = 3) -> ModelCheck
         untuned=_worst(ours, plain),
         untuned_onnxruntime=_worst(plain, theirs) if theirs else None,
     )
-
-
-def _schedule(
-    func: tirx.PrimFunc, database: Any, target: Target
-) -> tuple[tirx.PrimFunc | None, str]:
-    """Replay the best record as stock TVM's `MetaScheduleApplyDatabase` does, one by one.
-
-    Stock gives up on the whole model where one record does not replay.
-    """
-    if database is None or "tirx.is_scheduled" in func.attrs:
-        return None, ""
-    try:
-        sch = database.query_schedule(as_task_module(func), target, "main")
-    except (RuntimeError, ValueError, TypeError, tvm.error.InternalError) as error:
-        return None, f"its record does not replay: {str(error).strip().splitlines()[-1]}"
-    if sch is None or tvm_ffi.structural_equal(sch.mod, as_task_module(func)):
-        return None, ""
-    tuned = sch.mod["main"].with_attr("tirx.is_scheduled", True)
-    symbol = func.attrs.get("global_symbol")
-    named = (
-        tuned.with_attr("global_symbol", symbol) if symbol else tuned.without_attr("global_symbol")
-    )
-    return named, ""
-
-
-def _database(work_dir: Path, target: Target) -> Any:
-    """The work_dir's records, or None where it has none; nothing is created."""
-    if not all((work_dir / name).is_file() for name in _DATABASE_FILES):
-        return None
-    database = open_database(work_dir)
-    wanted = _identity(target)
-    for record in database.get_all_tuning_records():
-        if record.target is not None and _identity(record.target) != wanted:
-            raise WorkDirError(
-                f"work_dir {str(work_dir)!r} holds records for {record.target}; "
-                f"compiling for {target}; give the target it was tuned for or another work_dir"
-            )
-    return database
-
-
-def _identity(target: Target) -> tuple[str, ...]:
-    """What decides whether a schedule fits; the number of cores does not."""
-    exported = target.export()
-    machine = str(exported.get("mtriple", "")).partition("-")[0]
-    return (machine, *(str(exported.get(key, "")) for key in _TARGET_KEYS))
 
 
 def _manifest(model: Model, target: TargetSpec, coverage: Coverage) -> Manifest:

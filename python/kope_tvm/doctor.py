@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kope_tvm.config import load_endpoint, without_credentials
+from kope_tvm.chat.modes import Modes
+from kope_tvm.chat.reachable import unreachable
+from kope_tvm.config import Endpoint, load_endpoint, without_credentials
 from kope_tvm.errors import KopeError
 from kope_tvm.versions import PINS, installed_version
 
@@ -150,15 +152,30 @@ def _onnx() -> Iterator[Finding]:
 def _endpoint(environment: Mapping[str, str]) -> Iterator[Finding]:
     from kope_tvm.memory.location import default_path
 
-    endpoint = load_endpoint(default_path().parent, environment)
-    ok = bool(endpoint.model and (endpoint.base_url or endpoint.has_key))
+    home = default_path().parent
+    endpoint = load_endpoint(home, environment)
+    state, fix = _asked_endpoint(endpoint, home, environment)
     parts = (
-        f"base_url {without_credentials(endpoint.base_url) or 'unset'}",
+        f"base_url {endpoint.shown_url if endpoint.base_url else 'unset'}",
         f"model {endpoint.model or 'unset'}",
         f"{endpoint.api_key_env} {'set' if endpoint.has_key else 'unset'}",
+        state,
     )
-    fix = "set OPENAI_BASE_URL, OPENAI_API_KEY and KOPE_MODEL; without them experience works alone"
-    yield Finding("endpoint", ok, ", ".join(parts), fix)
+    yield Finding("endpoint", not fix, ", ".join(parts), fix)
+
+
+def _asked_endpoint(
+    endpoint: Endpoint, home: Path, environment: Mapping[str, str]
+) -> tuple[str, str]:
+    """What came of asking the server, and what to do where nothing did."""
+    alone = "without it experience works alone"
+    if not endpoint.is_set:
+        return "not asked", f"set {', '.join(endpoint.missing)}; {alone}"
+    if fault := unreachable(endpoint, environment.get(endpoint.api_key_env, "")):
+        return fault, f"start the server, or set OPENAI_BASE_URL and its key right; {alone}"
+    modes = Modes(home, endpoint.shown_url, endpoint.model)
+    mode = modes.mode if modes.is_settled else "not found out yet"
+    return f"answers, JSON mode {mode}", ""
 
 
 def _memory() -> Iterator[Finding]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import fcntl
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from types import FrameType
 from typing import Any, TextIO
 
@@ -22,10 +23,11 @@ from kope_tvm.errors import StorageError, WorkDirError
 from kope_tvm.memory.experience import Experience, Recalled
 from kope_tvm.memory.memory import Memory
 from kope_tvm.memory.store import Store
-from kope_tvm.records import Records, cut_torn_line, trace_key
+from kope_tvm.records import RecordKey, Records, cut_torn_line, trace_key
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
 from kope_tvm.workbench import trace_text
+from kope_tvm.written import Written
 
 _JOURNAL = "experience.sqlite"
 
@@ -39,6 +41,9 @@ class Ledger:
         self.notices: list[str] = [memory.notice] if memory.notice else []
         self._target = target
         self._memory = memory
+        self._written = Written(work_dir)
+        self._keys: dict[tuple[str, str], RecordKey] = {}
+        """Of plans and rewrites, by task and state: only their trace, made anew, tells."""
         self._lock = _locked(work_dir)
         try:
             self._open()
@@ -61,16 +66,32 @@ class Ledger:
 
     def past(self, task: Task) -> list[Experience]:
         """What this work_dir knows of a task, oldest first, with the finals' times."""
-        times = self._records.times(task.key)
-        return [_with_times(one, times) for one in self._journalled(task)]
+        times = self._records.times()
+        return [self._with_times(one, times) for one in self._journalled(task)]
 
     def is_settled(self, task: Task) -> bool:
         """Whether the task's finals were held."""
-        times = self._records.times(task.key)
-        return any(_with_times(one, times) is not one for one in self._journalled(task))
+        times = self._records.times()
+        return any(self._with_times(one, times) is not one for one in self._journalled(task))
 
     def _journalled(self, task: Task) -> list[Experience]:
         return sorted(self._journal.experiences(task_key=task.key), key=lambda one: one.at)
+
+    def _with_times(
+        self, experience: Experience, times: Mapping[RecordKey, tuple[float, ...]]
+    ) -> Experience:
+        """The experience with the times on record where the finals added to them."""
+        key = self._key_of(experience) if experience.run_secs else None
+        on_record = times.get(key, ()) if key else ()
+        if len(on_record) <= len(experience.run_secs):
+            return experience
+        return replace(experience, run_secs=on_record)
+
+    def _key_of(self, experience: Experience) -> RecordKey | None:
+        """Where an experience is on record; None for a plan or rewrite not yet applied here."""
+        if experience.lane == "decisions":
+            return RecordKey(experience.task_key, trace_key(experience.proposal))
+        return self._keys.get((experience.task_key, experience.state))
 
     def recall(self, task: Task) -> tuple[Recalled, ...]:
         """What the memory holds for a task."""
@@ -84,39 +105,67 @@ class Ledger:
         with _uninterrupted(), self._kept():
             self._journal.record(experience)
             if candidate is not None and experience.run_secs:
-                trace = candidate.sch.trace
-                self._records.commit(experience.task_key, trace, experience.run_secs)
+                self._keep(experience, candidate, known=())
             self._memory.record(experience)
 
+    def _keep(
+        self, experience: Experience, candidate: Candidate, known: Collection[RecordKey]
+    ) -> None:
+        """Put a right candidate where stock TVM, and `compile` for the other lanes, look for it."""
+        trace, task_key = candidate.sch.trace, experience.task_key
+        workload = (
+            self._records.open_workload(candidate.base) if candidate.base is not None else task_key
+        )
+        if experience.lane != "decisions":  # Those were replayed from their trace.
+            if not self._records.replays(workload, trace, candidate.state):
+                self._say_lost(experience, "its trace, read back, makes another program")
+                return
+            key = RecordKey(workload, trace_key(trace_text(trace)))
+            self._keys[task_key, candidate.state] = key
+            self._written.keep(task_key, key, candidate.proposal)
+            if key in known:
+                return
+        self._records.commit(workload, trace, experience.run_secs)
+
+    def _say_lost(self, experience: Experience, why: str) -> None:
+        self.notices.append(
+            f"{experience.task_name}: a {experience.lane} of {median(experience.run_secs):.3g} s "
+            f"is not on record, and `compile` will not find it: {why}"
+        )
+
     def reconcile(self, task: Task, replay: Callable[[Experience], Candidate | None]) -> None:
-        """Write what a killed run had journalled but not yet put into the other two."""
-        known = self._records.times(task.key)
+        """Write what a killed run had journalled but not yet put into the other places."""
+        known = self._records.times()
         journalled = self._journalled(task)
         with self._kept():
             self._memory.record_many(journalled)
             for experience in journalled:
-                if not experience.run_secs or trace_key(experience.proposal) in known:
+                if not experience.run_secs or self._key_of(experience) in known:
                     continue
                 candidate = replay(experience)
-                if candidate is not None:
-                    self._records.commit(task.key, candidate.sch.trace, experience.run_secs)
+                if candidate is None:
+                    self._say_lost(experience, "it no longer applies")
+                else:
+                    self._keep(experience, candidate, known)
 
     def settle(self, task: Task, times: Mapping[str, tuple[float, ...]]) -> None:
-        """Put the finals' times, by the trace proposed, into MetaSchedule's records."""
-        found = {(task.key, trace_key(trace)): run_secs for trace, run_secs in times.items()}
+        """Put the finals' times, by the state measured, into MetaSchedule's records."""
+        right = [one for one in self._journalled(task) if one.run_secs and one.state in times]
+        keys = ((self._key_of(one), times[one.state]) for one in right)
         with self._kept():
-            self._records.settle(found)
+            self._records.settle({key: run_secs for key, run_secs in keys if key})
 
     def keep_baseline(self, task: Task, trace: Any, secs: float) -> None:
         """Put the untuned function among MetaSchedule's records, once."""
-        if secs and trace_key(trace_text(trace)) not in self._records.times(task.key):
+        key = RecordKey(task.key, trace_key(trace_text(trace)))
+        if secs and key not in self._records.times():
             with self._kept():
                 self._records.commit(task.key, trace, (secs,))
 
-    def open_workload(self, mod: Any, task: Task) -> None:
-        """Make the task's untuned module the workload under which its records are kept."""
+    def open_workload(self, mod: Any) -> None:
+        """Make a task's untuned module the workload under which its records are kept."""
         with self._kept():
-            self._records.open_workload(mod, task)
+            self._records.open_workload(mod)
 
     def close(self) -> None:
         """Release the work_dir."""
@@ -148,16 +197,6 @@ class Ledger:
                     "use another --work-dir, or the target it was made with"
                 )
             return
-
-
-def _with_times(experience: Experience, times: Mapping[str, tuple[float, ...]]) -> Experience:
-    """The experience with the times on record where the finals added to them."""
-    if not experience.run_secs:
-        return experience
-    on_record = times.get(trace_key(experience.proposal), ())
-    if len(on_record) <= len(experience.run_secs):
-        return experience
-    return replace(experience, run_secs=on_record)
 
 
 @contextmanager

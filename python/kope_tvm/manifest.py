@@ -20,16 +20,26 @@ _LENGTH_BYTES = 8
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which functions a database scheduled, and which run as TVM compiles them by default."""
+    """Which functions run as a work_dir has them, and which as TVM compiles them by default."""
 
     hit: tuple[str, ...] = ()
     fallback: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
-    """Of the fallbacks, those with a record that does not replay: `name: reason`."""
+    """What was faster on record and could not be applied: `name: reason`."""
+    lanes: tuple[str, ...] = ()
+    """By what each of `hit` was made: `decisions`, `plan` or `rewrite`."""
 
     def __str__(self) -> str:
         total = len(self.hit) + len(self.fallback)
-        return f"{len(self.hit)} of {total} functions tuned, {len(self.fallback)} fell back"
+        tuned = f"{len(self.hit)} of {total} functions tuned{self._written}"
+        return f"{tuned}, {len(self.fallback)} fell back"
+
+    @property
+    def _written(self) -> str:
+        """Names what more than decisions made."""
+        made = zip(self.hit, self.lanes, strict=False)
+        found = [f"{name} by a {lane}" for name, lane in made if lane != "decisions"]
+        return f" ({', '.join(found)})" if found else ""
 
 
 @dataclass(frozen=True)

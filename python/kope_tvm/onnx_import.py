@@ -72,7 +72,11 @@ def graph_bytes(
     graph = onnx.helper.make_graph(
         [_node(node) for node in nodes], name, edges, [_edge(nodes[-1].output, output)]
     )
-    opsets = [onnx.helper.make_opsetid("", _OPSET)]
+    domains = {name.rpartition("::")[0] for name in (node.op_type for node in nodes)} - {""}
+    opsets = [
+        onnx.helper.make_opsetid("", _OPSET),
+        *(onnx.helper.make_opsetid(domain, 1) for domain in sorted(domains)),
+    ]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
@@ -88,7 +92,8 @@ def _node(node: Node) -> onnx.NodeProto:
         key: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         for key, value in node.attributes.items()
     }
-    return onnx.helper.make_node(node.op_type, node.inputs, [node.output], **attributes)
+    domain, _, op_type = node.op_type.rpartition("::")
+    return onnx.helper.make_node(op_type, node.inputs, [node.output], domain=domain, **attributes)
 
 
 def _read(path: Path) -> onnx.ModelProto:

@@ -46,6 +46,11 @@ class Panel:
             proposals += self._ask(name, context, context.num_wanted - len(proposals))
         return proposals
 
+    def show(self, context: Context) -> None:
+        """Let every proposer see a context without being asked for anything."""
+        for proposer in self._proposers.values():
+            proposer.propose(replace(context, num_wanted=0))
+
     def credit(self, trial: Trial, best_secs: float) -> None:
         """Tell the proposer of a trial how it went against the best before it."""
         record = self._records.get(trial.proposal.origin.proposer)

@@ -11,19 +11,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm
+from tvm.s_tir import Schedule, Trace
 from tvm.s_tir import meta_schedule as ms
 
 from kope_tvm.errors import WorkDirError
 from kope_tvm.target import TargetSpec
-from kope_tvm.task import Task
-from kope_tvm.workbench import state_of
+from kope_tvm.workbench import TVM_ERRORS, state_of, trace_text
 
 _RECORDS = "database_tuning_record.json"
 _WORKLOADS = "database_workload.json"
 _POSTPROC = "EnterPostproc"
+
+
+class RecordKey(NamedTuple):
+    """What identifies a record."""
+
+    workload: str
+    """Structural hash of its module, as in `Task.key`."""
+    trace: str
+    """Its `trace_key`."""
 
 
 class Records:
@@ -36,46 +45,55 @@ class Records:
         self._workloads: dict[str, tuple[Any, Any]] = {}
         self.database = open_database(work_dir)
 
-    def open_workload(self, mod: tvm.IRModule, task: Task) -> None:
-        """Take a task's untuned module as the workload under which its records are kept."""
-        args_info = ms.arg_info.ArgInfo.from_entry_func(mod, remove_preproc=True)
-        with _whole_lines(self._work_dir / _WORKLOADS):
-            self._workloads[task.key] = self.database.commit_workload(mod), args_info
+    def open_workload(self, mod: tvm.IRModule) -> str:
+        """Take an unscheduled module as a workload that records are kept under; its key."""
+        key = state_of(mod)
+        if key not in self._workloads:
+            args_info = ms.arg_info.ArgInfo.from_entry_func(mod, remove_preproc=True)
+            with _whole_lines(self._work_dir / _WORKLOADS):
+                self._workloads[key] = self.database.commit_workload(mod), args_info
+        return key
 
-    def commit(self, task_key: str, trace: Any, run_secs: Sequence[float]) -> None:
+    def replays(self, workload_key: str, trace: Any, state: str) -> bool:
+        """Whether a trace read back makes the same of an opened workload.
+
+        MetaSchedule replays every record as it loads: one that fails makes all unreadable.
+        """
+        sch = Schedule(self._workloads[workload_key][0].mod)
+        try:
+            Trace.apply_json_to_schedule(json.loads(trace_text(trace)), sch)
+        except TVM_ERRORS:
+            return False
+        return state_of(sch.mod) == state
+
+    def commit(self, workload_key: str, trace: Any, run_secs: Sequence[float]) -> None:
         """Append one record of an opened workload; in the file when it returns.
 
         Raises OSError, and leaves the file as it was, where the disk is full.
         """
-        workload, args_info = self._workloads[task_key]
+        workload, args_info = self._workloads[workload_key]
         secs = [float(value) for value in run_secs]
         record = ms.database.TuningRecord(trace, workload, secs, self._target, args_info)
         with _whole_lines(self._work_dir / _RECORDS, must_grow=True):
             self.database.commit_tuning_record(record)
 
-    def times(self, task_key: str) -> dict[str, tuple[float, ...]]:
-        """The run times on record for a task, by `trace_key`."""
-        return {
-            line.trace_key: line.run_secs for line in self._lines() if line.task_key == task_key
-        }
+    def times(self) -> dict[RecordKey, tuple[float, ...]]:
+        """The run times on record."""
+        return {line.key: line.run_secs for line in self._lines()}
 
-    def settle(self, times: Mapping[tuple[str, str], tuple[float, ...]]) -> None:
-        """Replace the times of records, by task key and `trace_key`, all or none."""
+    def settle(self, times: Mapping[RecordKey, tuple[float, ...]]) -> None:
+        """Replace the times of records, all or none."""
         if not times:
             return
-        lines = [
-            line.with_times(times.get((line.task_key, line.trace_key))) for line in self._lines()
-        ]
+        lines = [line.with_times(times.get(line.key)) for line in self._lines()]
         fresh = self._work_dir / f".{_RECORDS}.settling"
         fresh.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         fresh.replace(self._work_dir / _RECORDS)
 
     def _lines(self) -> list[_Line]:
-        keys = [
-            state_of(ms.database.Workload.from_json(json.loads(text)).mod)
-            for text in _texts(self._work_dir / _WORKLOADS)
-        ]
-        return [_line(text, keys) for text in _texts(self._work_dir / _RECORDS)]
+        texts = _texts(self._work_dir / _WORKLOADS)
+        workload_keys = [f"{int(json.loads(text)[0]):016x}" for text in texts]
+        return [_line(text, workload_keys) for text in _texts(self._work_dir / _RECORDS)]
 
 
 @dataclass(frozen=True)
@@ -83,8 +101,7 @@ class _Line:
     """One record as it lies in the file: `[workload, [trace, run_secs, target, args_info]]`."""
 
     text: str
-    task_key: str
-    trace_key: str
+    key: RecordKey
     run_secs: tuple[float, ...]
 
     def with_times(self, run_secs: tuple[float, ...] | None) -> str:
@@ -94,10 +111,10 @@ class _Line:
         return json.dumps([number, [trace, list(run_secs), *others]], separators=(",", ":"))
 
 
-def _line(text: str, task_keys: Sequence[str]) -> _Line:
+def _line(text: str, workload_keys: Sequence[str]) -> _Line:
     number, (trace, run_secs, *_) = json.loads(text)
     secs = tuple(float(value) for value in run_secs or ())
-    return _Line(text, task_keys[number], _key_of(trace), secs)
+    return _Line(text, RecordKey(workload_keys[number], _key_of(trace)), secs)
 
 
 def trace_key(trace: str) -> str:

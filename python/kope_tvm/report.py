@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from kope_tvm.proposal import Decisions
+from kope_tvm.chat.dialogue import Spent
+from kope_tvm.proposal import Decisions, Proposal, Rewrite, lane_of
 from kope_tvm.round import Tuning
 
 
@@ -22,6 +23,9 @@ class TaskReport:
     """The untuned function's."""
     best_secs: float
     best_space: str
+    """`rule:<name>`, `sketch`, `plan` or `rewrite`, which may say how it was scheduled:
+    `rewrite:sketch`.
+    """
     best_proposer: str
     refused: int
     """Proposals that a gate or TVM refused before the device."""
@@ -49,6 +53,8 @@ class TuneReport:
     """From the call to the first measured candidate; 0 where there was none."""
     work_dir: str
     notices: tuple[str, ...] = ()
+    spent: Spent = field(default_factory=Spent)
+    """What a language model cost."""
 
     @property
     def own_secs(self) -> float:
@@ -61,7 +67,6 @@ def task_report(tuning: Tuning) -> TaskReport:
     measured = [trial for trial in tuning.trials if trial.measurement is not None]
     best = min(measured, key=lambda trial: trial.secs, default=None)
     right = best if best is not None and best.secs < float("inf") else None
-    space = right.proposal.space if right and isinstance(right.proposal, Decisions) else ""
     return TaskReport(
         name=tuning.task.name,
         key=tuning.task.key,
@@ -69,8 +74,17 @@ def task_report(tuning: Tuning) -> TaskReport:
         trials=len(measured),
         baseline_secs=tuning.baseline_secs,
         best_secs=right.secs if right else float("inf"),
-        best_space=space,
+        best_space=_spelt(right.proposal) if right else "",
         best_proposer=right.proposal.origin.proposer if right else "",
         refused=len(tuning.trials) - len(measured),
         failed=sum(1 for trial in measured if trial.secs == float("inf")),
     )
+
+
+def _spelt(proposal: Proposal) -> str:
+    """The design space of decisions, the lane of anything else."""
+    if isinstance(proposal, Decisions):
+        return proposal.space
+    then = proposal.then if isinstance(proposal, Rewrite) else None
+    scheduled = _spelt(then) if then else ""
+    return f"{lane_of(proposal)}:{scheduled}" if scheduled else lane_of(proposal)

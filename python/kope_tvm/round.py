@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from kope_tvm.candidate import Candidate
 from kope_tvm.context import Context, Trial
 from kope_tvm.memory.experience import Experience, Recalled
-from kope_tvm.outcome import Measurement, Verdict, accept
+from kope_tvm.outcome import Measurement, Verdict, accept, refuse
 from kope_tvm.panel import Panel
 from kope_tvm.proposal import Proposal, lane_of, proposal_text, space_of
 from kope_tvm.seam import Device, Gate
@@ -50,6 +50,7 @@ class Tuning:
     recall: Callable[[Task], tuple[Recalled, ...]]
     record: Callable[[Experience, Candidate | None], None]
     baseline_secs: float = 0.0
+    roof_secs: float = 0.0
     round_no: int = 0
     trials: list[Trial] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
@@ -81,6 +82,10 @@ class Tuning:
         self.record(self._experience(trial, order), candidate)
         return trial
 
+    def show_last(self) -> None:
+        """Let the proposers see the outcomes of the last round."""
+        self.panel.show(self._context(0, 0, ()))
+
     @property
     def best_secs(self) -> float:
         """The incumbent's time; infinity before the first right candidate."""
@@ -96,6 +101,7 @@ class Tuning:
             recalled=recalled,
             trials=tuple(self.trials),
             baseline_secs=self.baseline_secs,
+            roof_secs=self.roof_secs,
             tried=frozenset(self.tried),
         )
 
@@ -105,7 +111,9 @@ class Tuning:
             candidate = self.apply(proposal)
             if isinstance(candidate, Verdict):
                 self._refuse(proposal, candidate, _text_key(proposal), order)
-            elif candidate.state not in self.tried:
+            elif candidate.state in self.tried:
+                self._note_repeat(candidate)
+            else:
                 self.tried.add(candidate.state)
                 verdict = self._verdict(candidate)
                 if verdict.accepted:
@@ -113,6 +121,12 @@ class Tuning:
                 else:
                     self._refuse(proposal, verdict, candidate.state, order)
         return kept
+
+    def _note_repeat(self, candidate: Candidate) -> None:
+        """Tell who paid for it that a proposal is an old program; it is no new experience."""
+        if candidate.proposal.origin.tokens:
+            verdict = refuse("round", "E_REPEAT", f"the same program as {candidate.state}")
+            self.trials.append(Trial(_text_key(candidate.proposal), candidate.proposal, verdict))
 
     def _verdict(self, candidate: Candidate) -> Verdict:
         for gate in self.gates:

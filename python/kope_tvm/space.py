@@ -163,7 +163,7 @@ def transferred(source: Space, into: Space) -> Space | None:
 
 def _nearest(wanted: Knob, legal: Knob) -> Value:
     if isinstance(wanted.value, tuple) and isinstance(legal.value, tuple):
-        return _fitted_tile(wanted.value, legal)
+        return fitted_tile(wanted.value, math.prod(legal.value), legal.max_innermost)
     if wanted.kind == "SampleCategorical" and isinstance(wanted.value, int):
         target = wanted.options[wanted.value]
         gaps = [_log_gap(option, target) for option in legal.options]
@@ -177,15 +177,22 @@ def _log_gap(option: float, target: float) -> float:
     return abs(option - target)
 
 
-def _fitted_tile(wanted: tuple[int, ...], legal: Knob) -> Value:
-    """Innermost factor first, the divisor nearest in ratio; the outermost takes what is left."""
-    assert isinstance(legal.value, tuple)
-    rest = math.prod(legal.value)
-    fitted: list[int] = []
-    for position, factor in enumerate(reversed(wanted[1:])):
-        limit = legal.max_innermost if position == 0 and legal.max_innermost else rest
-        divisors = [d for d in range(1, min(rest, limit) + 1) if rest % d == 0]
-        best = min(divisors, key=lambda d: _log_gap(d, factor))
-        fitted.append(best)
-        rest //= best
-    return (rest, *reversed(fitted))
+def fitted_tile(
+    wanted: tuple[int, ...], extent: int, max_innermost: int = 0, *, rest_at: int = 0
+) -> tuple[int, ...]:
+    """Innermost factor first, the divisor nearest in ratio; the one at `rest_at` gets the rest."""
+    rest, fitted = extent, dict.fromkeys(range(len(wanted)), 1)
+    for place in (place for place in reversed(range(len(wanted))) if place != rest_at):
+        is_innermost = place == len(wanted) - 1
+        limit = max_innermost if is_innermost and max_innermost else rest
+        legal = [divisor for divisor in divisors(rest) if divisor <= limit]
+        fitted[place] = min(legal, key=lambda divisor: _log_gap(divisor, wanted[place]))
+        rest //= fitted[place]
+    fitted[rest_at] = rest
+    return tuple(fitted.values())
+
+
+def divisors(number: int) -> list[int]:
+    """Of a positive number, smallest first."""
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return sorted({*small, *(number // d for d in small)})

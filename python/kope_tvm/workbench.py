@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -23,13 +22,12 @@ from kope_tvm.outcome import Verdict, refuse
 from kope_tvm.plan.schedule import planned
 from kope_tvm.proposal import Decisions, Origin, Plan, Proposal, Rewrite, proposal_from
 from kope_tvm.rewrite.parse import rewritten
+from kope_tvm.schedule_error import TVM_ERRORS as TVM_ERRORS
+from kope_tvm.schedule_error import first_line as first_line
 from kope_tvm.schedules import widening  # noqa: F401  (registers what traces tensorize with)
 from kope_tvm.space import Space
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
-
-TVM_ERRORS = (tvm.error.InternalError, RuntimeError, ValueError, TypeError, IndexError, KeyError)
-"""What TVM raises for a schedule it cannot make; `ScheduleError` is a RuntimeError here."""
 
 _LOG = logging.getLogger("kope_tvm")
 
@@ -177,14 +175,3 @@ def replayed(bench: Workbench, experience: Experience) -> Candidate | None:
     except ValueError:
         return None
     return None if isinstance(candidate, Verdict) else candidate
-
-
-def first_line(error: BaseException, *, limit: int = 200) -> str:
-    """What a TVM error says was wrong, led by the schedule primitive that said it."""
-    text = str(error)
-    message = re.search(r"^Error message: (.+)$", text, re.MULTILINE)
-    if message is None:
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return (lines or [type(error).__name__])[0][:limit]
-    primitive = re.search(r"schedule primitive '([\w-]+)'", text)
-    return f"{primitive[1] + ': ' if primitive else ''}{message[1]}"[:limit]

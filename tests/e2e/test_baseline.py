@@ -22,7 +22,7 @@ def test_an_unbeaten_function_is_on_record_as_it_is(tmp_path: Path) -> None:
     model = load_model("op:matmul:m=8,n=8,k=8,dtype=float32")
     bench = Workbench(make_task("matmul", model.mod, spec))
     records = Records(tmp_path, spec)
-    records.open_workload(bench.mod, bench.task)
+    records.open_workload(bench.mod)
     slow = next(iter(bench.rule_spaces))
     sch = tvm.s_tir.Schedule(bench.mod)
     tvm.s_tir.Trace.apply_json_to_schedule(json.loads(slow.trace), sch)

@@ -20,11 +20,13 @@ from tvm_ffi import structural_equal
 
 from kope_tvm.artifact import Artifact
 from kope_tvm.comparison import compare, random_inputs
-from kope_tvm.compilation import apply_database, compile_model, verify_model
+from kope_tvm.compilation import compile_model, verify_model
 from kope_tvm.errors import KopeError, UsageError, WorkDirError
+from kope_tvm.learned import Learned
 from kope_tvm.model import Model, extract_tasks, load_model
 from kope_tvm.operators import known_operators, parse_operator
 from kope_tvm.target import TargetSpec
+from kope_tvm.written import Written
 
 pytestmark = pytest.mark.e2e
 
@@ -104,8 +106,9 @@ def test_missing_work_dir_falls_back_and_is_not_created(layers: Model, tmp_path:
 def test_records_are_applied_as_stock_does(layers: Model, tmp_path: Path) -> None:
     database = record(layers, tmp_path / "work")
     target = tvm.target.Target(dict(HOST.tvm_target))
-    ours, coverage = apply_database(layers.mod, database, target)
+    ours, coverage = Learned.open(tmp_path / "work", target).apply(layers.mod)
     assert coverage.hit == ("fused_matmul_relu", "matmul", "softmax")
+    assert coverage.lanes == ("decisions",) * 3
     with target, database, tvm.transform.PassContext(opt_level=3):
         stock = relax.transform.MetaScheduleApplyDatabase()(layers.mod)
     assert structural_equal(ours, stock)
@@ -133,7 +136,7 @@ def test_failed_record_is_no_hit(tmp_path: Path) -> None:
     assert compile_model(model, HOST, tmp_path / "work").coverage.fallback == ("main",)
 
 
-def test_record_that_does_not_replay_falls_back_with_its_reason() -> None:
+def test_record_that_does_not_replay_falls_back_with_its_reason(tmp_path: Path) -> None:
     tall, flat = (load_model(spec) for spec in ("op:gelu:m=4,n=4", "op:reduce_sum:m=4,n=4"))
     target = tvm.target.Target(dict(HOST.tvm_target))
     foreign = Schedule(tall.mod)
@@ -144,7 +147,7 @@ def test_record_that_does_not_replay_falls_back_with_its_reason() -> None:
     database.commit_tuning_record(
         ms.database.TuningRecord(foreign.trace, workload, [1e-3], target, args)
     )
-    mod, coverage = apply_database(flat.mod, database, target)
+    mod, coverage = Learned(database, target, Written(tmp_path)).apply(flat.mod)
     assert structural_equal(mod, flat.mod)
     assert (coverage.hit, coverage.fallback) == ((), ("main",))
     assert re.match(r"main: its record does not replay: .+", coverage.failed[0])

@@ -15,9 +15,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from scripted_round import HOST, SOFTMAX, bench_of, learn
 from tvm.s_tir import meta_schedule as ms
 
 import kope_tvm
+from kope_tvm.compilation import compile_model
+from kope_tvm.memory.store import Store
+from kope_tvm.model import load_model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -25,6 +29,20 @@ MATMUL = "op:matmul:m=64,n=64,k=64,dtype=float32"
 NUM_TRIALS = 24
 LIMIT_SECS = 240
 ACCEPTED = "accepted = 1"
+KILLED_IN_A_ROUND = """
+import os, signal, sys
+from pathlib import Path
+from scripted_round import *
+from kope_tvm.model import load_model
+from kope_tvm.records import Records
+from kope_tvm.written import Written
+work_dir, lane, place, method = sys.argv[1:]
+bench = bench_of(load_model(SOFTMAX))
+proposals = {"decisions": outermost_in_parallel(bench), **PROPOSALS}
+setattr({"Records": Records, "Written": Written}[place], method,
+        lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+learn(Path(work_dir), bench, (proposals[lane], 0.1))
+"""
 
 
 class Tuning:
@@ -144,3 +162,38 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert "Traceback" not in stderr
     assert len(tuning.records()) == len(tuning.states(f"{ACCEPTED} AND code = ''")) >= 3
     tuning.assert_nothing_left_behind()
+
+
+@pytest.mark.parametrize(
+    ("lane", "moment"),
+    [
+        ("decisions", "Records.commit"),
+        ("plan", "Written.keep"),
+        ("plan", "Records.commit"),
+        ("rewrite", "Records.replays"),
+        ("rewrite", "Written.keep"),
+        ("rewrite", "Records.commit"),
+    ],
+)
+def test_a_kill_between_journal_and_record_loses_no_lane(
+    tmp_path: Path, lane: str, moment: str
+) -> None:
+    work_dir = tmp_path / "work"
+    folders = [str(Path(__file__).parent), str(Path(kope_tvm.__file__).parents[1])]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_IN_A_ROUND, work_dir, lane, *moment.split(".")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    model = load_model(SOFTMAX)
+    bench = bench_of(model)
+    assert compile_model(model, HOST, work_dir).coverage.hit == ()
+    learn(work_dir, bench)
+    assert compile_model(model, HOST, work_dir).coverage.lanes == (lane,)
+    database = ms.database.JSONDatabase(work_dir=str(work_dir))
+    assert len(database.get_all_tuning_records()) == 1
+    with Store.open(str(tmp_path / "memory.sqlite")) as memory:
+        (kept,) = memory.experiences()
+    assert (kept.lane, kept.run_secs) == (lane, (0.1,))

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from kope_tvm.memory import Experience, ExperienceGraph, Memory, experience_key
-from kope_tvm.memory.lessons import distil
-from kope_tvm.task import Features
+from kope_tvm.memory.lessons import Leaders
+from kope_tvm.target import Facts, TargetSpec
+from kope_tvm.task import Features, Task
 
 FIRST = Experience(
     task_key="f00d",
@@ -40,6 +41,8 @@ FIRST = Experience(
     at=1000.0,
 )
 MACHINE = FIRST.machine_key
+SPEC = TargetSpec("host", {"kind": "llvm", "mcpu": "znver5"}, Facts("avx512", 512, 32, 2))
+TASK = Task("main", "f00d", "", SPEC, FIRST.features)
 
 
 def edge(parent: str, state: str, secs: float, at: float = 1000.0) -> Experience:
@@ -136,5 +139,45 @@ def test_merging_distils_lessons_from_both_sides(tmp_path: Path) -> None:
     assert lesson.evidence_count == 2
 
 
+def test_lessons_are_told_without_being_learnt_first(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.sqlite") as memory:
+        assert memory.lessons(TASK) == ()
+        memory.record_many([trial("t1", "rule:x", 1e-3), trial("t1", "sketch", 2e-3)])
+        told = "matmul: rule:x is 2.00x the best other space over 1 tasks (1 for, 0 against)"
+        assert memory.lessons(TASK) == (told,)
+        memory.record_many([trial("t2", "rule:x", 2e-3), trial("t2", "sketch", 1e-3)])
+        assert memory.lessons(TASK) == ()
+        assert (
+            memory.lessons(replace(TASK, features=replace(FIRST.features, op_class="pool"))) == ()
+        )
+
+
+def test_lessons_of_the_nearest_machine_say_so(tmp_path: Path) -> None:
+    near, far = "llvm/haswell/avx2/256/2", "llvm/x60/rvv/256/8"
+    with Memory.open(tmp_path / "m.sqlite") as memory:
+        for machine_key, secs in ((far, 8e-3), (near, 3e-3), ("cuda/sm_90//0/132", 5e-3)):
+            two = (trial("t1", "rule:x", 1e-3), trial("t1", "sketch", secs))
+            memory.record_many(replace(one, machine_key=machine_key) for one in two)
+        (told,) = memory.lessons(TASK)
+        assert told.endswith(f"over 1 tasks (1 for, 0 against, on {near})")
+        assert "3.00x" in told
+
+
+def test_lessons_of_another_kind_of_machine_do_not_carry_over(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.sqlite") as memory:
+        two = (trial("t1", "rule:x", 1e-3), trial("t1", "sketch", 2e-3))
+        memory.record_many(replace(one, machine_key="cuda/sm_90//0/132") for one in two)
+        assert memory.lessons(TASK) == ()
+
+
+def test_a_memory_that_recorded_keeps_its_lessons_when_it_closes(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.sqlite") as memory:
+        memory.record_many([trial("t1", "rule:x", 1e-3), trial("t1", "sketch", 2e-3)])
+    with Memory.open(tmp_path / "m.sqlite") as memory:
+        (lesson,) = memory.store.lessons()
+        assert lesson.space == "rule:x"
+        assert memory.stats().lessons == 1
+
+
 def test_one_space_alone_teaches_nothing() -> None:
-    assert distil([]) == ()
+    assert Leaders().all_lessons() == ()

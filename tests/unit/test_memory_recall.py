@@ -187,6 +187,15 @@ def test_symbolic_and_empty_extents_can_be_compared(memory: Memory) -> None:
         assert 0.0 < found.similarity <= 1.0
 
 
+def test_every_lane_is_recalled(memory: Memory) -> None:
+    plan = replace(measured("[]", 1e-3), lane="plan", space="")
+    rewrite = replace(measured('{"script":"","then":null}', 1.25e-3), lane="rewrite", space="")
+    memory.record_many([plan, rewrite, measured("trace", 2e-3)])
+    found = memory.recall(TASK)
+    assert [one.experience for one in found] == [plan, rewrite, measured("trace", 2e-3)]
+    assert [one.value for one in found] == pytest.approx([1.0, 0.8, 0.5])
+
+
 def test_limits_are_kept(memory: Memory) -> None:
     memory.record_many([FIRST, failed("bad")])
     assert memory.recall(TASK, limit=0) == ()

@@ -21,12 +21,12 @@ from kope_tvm.bench.contender import in_turns
 from kope_tvm.bench.result import Bench, Operator
 from kope_tvm.bench.stock import tune_stock
 from kope_tvm.errors import UsageError
+from kope_tvm.learned import Learned
 from kope_tvm.machine import load_target
 from kope_tvm.memory.experience import Experience
 from kope_tvm.memory.store import Store
 from kope_tvm.model import extract_tasks, load_model
 from kope_tvm.operators import QUICK_SUITE, parse_operator
-from kope_tvm.records import open_database
 from kope_tvm.report import TuneReport
 from kope_tvm.target import TargetSpec
 from kope_tvm.tuning import tune
@@ -65,7 +65,7 @@ def run_bench(
         say(operator)
         with tempfile.TemporaryDirectory(prefix="kope-bench-") as folder:
             operators.append(_bench_operator(operator, against, spec, trials, seed, Path(folder)))
-    return Bench(suite, _command(), _now(), _versions(), asdict(spec.facts), tuple(operators))
+    return Bench(suite, _command(), _now(), versions(), asdict(spec.facts), tuple(operators))
 
 
 def _bench_operator(
@@ -77,9 +77,9 @@ def _bench_operator(
     cold = tune(operator, spec, folder / "cold", trials, memory=memory, seed=seed)
     warm = tune(operator, spec, folder / "warm", _WARM_TRIALS, memory=memory, seed=seed + 1)
     files = {
-        "kope": _settled_module(bench, folder / "cold"),
+        "kope": settled_module(bench, folder / "cold"),
         f"kope@{_EARLY_TRIALS}": _best_module(bench, folder / "cold", _EARLY_TRIALS),
-        f"kope, warm@{_WARM_TRIALS}": _settled_module(bench, folder / "warm"),
+        f"kope, warm@{_WARM_TRIALS}": settled_module(bench, folder / "warm"),
     }
     tune_secs = {"kope": cold.wall_secs, "kope, warm": warm.wall_secs}
     if "metaschedule" in against:
@@ -111,11 +111,11 @@ def _operator(
     )
 
 
-def _settled_module(bench: Workbench, work_dir: Path) -> Path:
+def settled_module(bench: Workbench, work_dir: Path) -> Path:
     """What `kope compile` would take from a work_dir, as JSON."""
-    best = open_database(work_dir).query_schedule(bench.mod, bench.tvm_target, "main")
+    best, _ = Learned.open(work_dir, bench.tvm_target).apply(bench.mod)
     file = work_dir / "settled.json"
-    file.write_text(tvm.ir.save_json(bench.mod if best is None else best.mod), encoding="utf-8")
+    file.write_text(tvm.ir.save_json(best), encoding="utf-8")
     return file
 
 
@@ -146,7 +146,8 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of what a figure depends on."""
     packages = ("kope-tvm", "apache-tvm", "apache-tvm-ffi", "onnxruntime", "numpy", "xgboost")
     found = {"python": platform.python_version()}
     for package in packages:

@@ -56,6 +56,8 @@ class Reply:
     """How JSON was asked for: `json_schema`, `json_object`, `grammar`, `text` or `replay`."""
     error: str = ""
     """One line, e.g. `no answer within 60 s`, `429 after 3 tries`, `refused: ...`, `budget`."""
+    states: Mapping[str, str] | None = field(default=None, repr=False)
+    """The programs that the reply was written against, where they are not the request's."""
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kope_tvm.config import without_credentials
+from kope_tvm.chat.budget import Limits
+from kope_tvm.chat.open import check_dialogue
+from kope_tvm.config import load_endpoint, without_credentials
 from kope_tvm.console import INTERRUPTED, json_option, show, table, work
 from kope_tvm.errors import UsageError
 from kope_tvm.progress import progress_on, spell_secs
 
 if TYPE_CHECKING:
+    from kope_tvm.chat.dialogue import Spent
     from kope_tvm.report import TaskReport, TuneReport
+
+_PROPOSERS = ("auto", "experience", "chat", "replay")
 
 
 @click.command("tune", short_help="Tune a model for a machine.")
@@ -26,11 +31,20 @@ if TYPE_CHECKING:
 @click.option("--target", required=True, metavar="NAME", help="A known machine or a TOML file.")
 @click.option("--trials", type=click.IntRange(min=1), default=256, show_default=True)
 @click.option("--work-dir", type=click.Path(path_type=Path), help="Default: kope-work/MODEL-NAME.")
-@click.option("--proposer", default="auto", show_default=True, metavar="auto|experience|chat")
+@click.option(
+    "--proposer", default="auto", show_default=True, metavar="auto|experience|chat|replay"
+)
+@click.option(
+    "--exchanges",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The record that --proposer replay answers from.",
+)
 @click.option("--memory", metavar="URL", help="A SQLAlchemy URL or a file.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Bind a dynamic dimension.")
 @click.option("--max-tokens", type=click.IntRange(min=0), help="Most tokens of a chat model.")
-@click.option("--max-usd", type=click.FloatRange(min=0), help="Most money for a chat model.")
+@click.option("--max-usd", type=click.FloatRange(min=0), help="Most US dollars for a chat model.")
+@click.option("--max-calls", type=click.IntRange(min=0), help="Most calls to a chat model.")
 @click.option("--seed", type=click.IntRange(min=0))
 @json_option
 @click.pass_context
@@ -45,13 +59,22 @@ def command(
     dims: Sequence[str],
     max_tokens: int | None,
     max_usd: float | None,
+    max_calls: int | None,
+    exchanges: Path | None,
     seed: int | None,
     as_json: bool,
 ) -> None:
     """Tune MODEL: an .onnx file, a TVMScript .py or .json, or op:NAME:k=v,..."""
-    limits = {"max_tokens": max_tokens, "max_usd": max_usd}
-    options = {"dims": parse_dims(dims), "seed": seed, "memory": memory, "proposer": proposer}
-    options |= _model_limits(proposer, limits)
+    limits = Limits(max_tokens, max_usd, max_calls)
+    options: dict[str, Any] = {
+        "dims": parse_dims(dims),
+        "seed": seed,
+        "memory": memory,
+        "proposer": proposer,
+        "exchanges": exchanges,
+        **vars(limits),
+    }
+    _check_proposer(proposer, limits, exchanges)
     folder = work_dir or default_work_dir(model, target)
     try:
         with work(as_json=as_json):
@@ -63,7 +86,7 @@ def command(
         )
         click.echo(text, err=True)
         ctx.exit(INTERRUPTED)
-    show(report, spell_report(report), as_json=as_json)
+    show(report, spell_report(report, limits), as_json=as_json)
 
 
 def parse_dims(given: Sequence[str]) -> dict[str, int]:
@@ -84,49 +107,51 @@ def default_work_dir(model: str, target: str) -> Path:
     return Path("kope-work") / name
 
 
-def spell_report(report: TuneReport) -> str:
-    """What a run found, as a table and a line."""
+def spell_report(report: TuneReport, limits: Limits | None = None) -> str:
+    """What a run found, as a table and a line or two."""
     rows = [_row(task) for task in report.tasks]
     headers = ("TASK", "CALLS", "TRIALS", "FAILED", "UNTUNED", "BEST", "SPEEDUP", "BY")
     summary = (
         f"{report.trials} trials in {report.wall_secs:.1f} s, {report.failed} failed; "
         f"work_dir {report.work_dir}"
     )
-    return "\n".join([table(headers, rows), *report.notices, summary])
+    spent = [spell_spent(report.spent, limits or Limits())] if report.spent.calls else []
+    return "\n".join([table(headers, rows), *report.notices, *spent, summary])
+
+
+def spell_spent(spent: Spent, limits: Limits) -> str:
+    """What a model cost, e.g. `3 calls, 6000+900 tokens, $0.0321 (cap $1)`."""
+    parts = [f"{spent.calls} calls", f"{spent.prompt_tokens}+{spent.completion_tokens} tokens"]
+    if spent.usd:
+        parts.append(f"${spent.usd:.4f}")
+    given = (
+        (limits.max_calls, f"{limits.max_calls} calls"),
+        (limits.max_tokens, f"{limits.max_tokens} tokens"),
+        (limits.max_usd, f"${limits.max_usd:g}" if limits.max_usd is not None else ""),
+    )
+    caps = [text for most, text in given if most is not None]
+    return ", ".join(parts) + (f" (cap {', '.join(caps)})" if caps else "")
 
 
 def _tune(
     model: str, target: str, folder: Path, trials: int, options: dict[str, Any], *, quiet: bool
 ) -> TuneReport:
-    _check_proposer(options["proposer"])
     from kope_tvm.tuning import tune
 
     return tune(model, target, folder, trials, progress=progress_on(quiet=quiet), **options)
 
 
-def _check_proposer(proposer: str) -> None:
+def _check_proposer(proposer: str, limits: Limits, exchanges: Path | None) -> None:
+    """Find a wrong call before TVM is loaded."""
     from kope_tvm import registry
+    from kope_tvm.memory.location import default_path
 
-    known = registry.names("proposers")
-    if proposer == "auto" or proposer in known:
-        return
-    listed = ", ".join(("auto", *known))
-    if proposer == "chat":
+    known = tuple(dict.fromkeys((*_PROPOSERS, *registry.names("proposers"))))
+    if proposer not in known:
         raise UsageError(
-            "--proposer chat: no chat endpoint support is installed in this version; "
-            f"known proposers: {listed}"
+            f"--proposer {proposer!r} is not known; known proposers: {', '.join(known)}"
         )
-    raise UsageError(f"--proposer {proposer!r} is not known; known proposers: {listed}")
-
-
-def _model_limits(proposer: str, limits: dict[str, Any]) -> dict[str, Any]:
-    """Without a chat proposer nothing is spent, so every limit holds."""
-    given = {name: value for name, value in limits.items() if value is not None}
-    if not given or proposer not in {"auto", "chat"}:
-        return {}
-    from kope_tvm import registry
-
-    return given if "chat" in registry.names("proposers") else {}
+    check_dialogue(proposer, load_endpoint(default_path().parent), limits, exchanges)
 
 
 def _row(task: TaskReport) -> tuple[object, ...]:

@@ -44,5 +44,5 @@ def _signature(mod: tvm.IRModule) -> tuple[str, ...]:
 
 def _shown(param: Any) -> str:
     if isinstance(param, tvm.tirx.Buffer):
-        return f"{param.dtype}{[str(extent) for extent in param.shape]}"
+        return f"{param.dtype}{[str(getattr(extent, 'value', extent)) for extent in param.shape]}"
     return str(param.dtype)

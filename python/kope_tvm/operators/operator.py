@@ -36,7 +36,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Node:
-    """One ONNX node; a `Constant` holds its array as attribute `value`."""
+    """One ONNX node, of another domain as `domain::Op`; a `Constant` holds its array as `value`."""
 
     op_type: str
     inputs: tuple[str, ...]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a block is computed: under a loop of another, or within it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kope_tvm.plan.argument import Argument, name
+from kope_tvm.plan.primitive import BLOCK, Args, Primitive
+from kope_tvm.plan.step_error import StepError
+from kope_tvm.plan.workpiece import Workpiece
+
+
+def _at(piece: Workpiece, args: Args) -> tuple[Any, Any]:
+    """The block to be moved, and the loop that it goes under."""
+    block = piece.block(args["block"])
+    owner = args.get("of") or _owner(piece, args)
+    if owner == args["block"]:
+        raise StepError("of", "a block cannot be computed at its own loop")
+    other = piece.block(owner, "of")
+    return block, piece.rv(other, piece.loop(other, args["at"], "at"))
+
+
+def _owner(piece: Workpiece, args: Args) -> str:
+    """The only other block with such a loop."""
+    others = [one for one in piece.known_blocks if one != args["block"]]
+    found = [one for one in others if args["at"] in {loop.name for loop in _loops(piece, one)}]
+    srefs = [_loop(piece, one, args["at"]).sref for one in found]
+    if found and all(sref.same_as(srefs[0]) for sref in srefs):
+        return found[0]
+    if not found:
+        nests = (f"{one}: {' '.join(loop.name for loop in _loops(piece, one))}" for one in others)
+        raise StepError("at", f"no other block has such a loop; {'; '.join(nests)}")
+    raise StepError("at", f"blocks {', '.join(found)} have such a loop: say which by `of`")
+
+
+def _loops(piece: Workpiece, block: str) -> Any:
+    return piece.loops(piece.block(block))
+
+
+def _loop(piece: Workpiece, block: str, loop: str) -> Any:
+    return piece.loop(piece.block(block), loop)
+
+
+def _compute_at(piece: Workpiece, args: Args) -> None:
+    piece.sch.compute_at(*_at(piece, args))
+
+
+def _reverse_compute_at(piece: Workpiece, args: Args) -> None:
+    piece.sch.reverse_compute_at(*_at(piece, args))
+
+
+def _inline(primitive: str) -> Callable[[Workpiece, Args], None]:
+    return lambda piece, args: getattr(piece.sch, primitive)(piece.block(args["block"]))
+
+
+_PLACE = (BLOCK, Argument("at", name), Argument("of", name, is_required=False))
+
+PRIMITIVES = (
+    Primitive("compute_at", "place", _PLACE, _compute_at),
+    Primitive("reverse_compute_at", "place", _PLACE, _reverse_compute_at),
+    *(
+        Primitive(primitive, "fuse", (BLOCK,), _inline(primitive))
+        for primitive in ("compute_inline", "reverse_compute_inline")
+    ),
+)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A schedule that steps are applied to, and the names by which they address its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm.s_tir import Schedule
+
+from kope_tvm.plan.nest import REDUCE, Loop, block_names, loops_of
+from kope_tvm.plan.step_error import StepError
+
+_GPU_KINDS = frozenset({"cuda", "rocm", "metal", "vulkan", "opencl", "webgpu"})
+
+
+class Workpiece:
+    """Finds blocks and loops by the names that steps gave them, else by TVM's own."""
+
+    def __init__(self, sch: Schedule) -> None:
+        self.sch = sch
+        self.target = tvm.target.Target.current(allow_none=True)
+        self._blocks: dict[str, Any] = {}
+        self._loops: list[tuple[str, Any]] = []
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether threads can be bound."""
+        return self.target is not None and self.target.kind.name in _GPU_KINDS
+
+    @property
+    def main(self) -> Any:
+        """The function as it stands."""
+        return self.sch.mod[self.sch.func_working_on or "main"]
+
+    def block(self, name: str, argument: str = "block") -> Any:
+        """The block called `name`, as a random variable of the schedule."""
+        if name in self._blocks and self._is_alive(self._blocks[name]):
+            return self._blocks[name]
+        present = block_names(self.main)
+        if present.count(name) == 1:
+            self._blocks[name] = self.sch.get_sblock(name)
+            return self._blocks[name]
+        if name in present:
+            reason = f"{present.count(name)} blocks are called {name!r}"
+            raise StepError(argument, f"{reason}; call new ones by `into` to tell them apart")
+        gone = "was inlined or replaced" if name in self._blocks else "does not exist"
+        raise StepError(argument, f"block {name!r} {gone}; blocks: {', '.join(self.known_blocks)}")
+
+    @property
+    def known_blocks(self) -> tuple[str, ...]:
+        """Every block by the name that a step should use."""
+        given = {name: rv for name, rv in self._blocks.items() if self._is_alive(rv)}
+        hints = {str(self.sch.get(rv).name_hint) for rv in given.values()}
+        rest = [name for name in block_names(self.main) if name not in hints]
+        return tuple(dict.fromkeys((*given, *rest)))
+
+    def is_decomposed(self, block: Any) -> bool:
+        """Whether it reduces into what another block initialises; TVM then refuses some steps."""
+        stmt = self.sch.get(block)
+        return stmt.init is None and any(int(one.iter_type) == REDUCE for one in stmt.iter_vars)
+
+    def name_block(self, name: str | None, block: Any) -> None:
+        """Let steps call a new block so, beside TVM's own name."""
+        self._blocks[name or str(self.sch.get(block).name_hint)] = block
+
+    def check_new_block(self, name: str | None) -> None:
+        """Raises StepError where another block is called so."""
+        if name is not None and name in (*self.known_blocks, *block_names(self.main)):
+            raise StepError("into", f"another block is called {name!r}; take another name")
+
+    def loops(self, block: Any) -> tuple[Loop, ...]:
+        """The loops around a block, outermost first."""
+        return loops_of(self.sch, block, self._named_loops())
+
+    def loop(self, block: Any, name: str, argument: str = "loop") -> Loop:
+        """The loop around `block` called `name`."""
+        found = self.loops(block)
+        for loop in found:
+            if loop.name == name:
+                return loop
+        hinted = [loop for loop in found if loop.var == name]
+        if len(hinted) == 1:
+            return hinted[0]
+        raise StepError(
+            argument, f"no loop {name!r} in block {self._name(block)!r}; {_list(found)}"
+        )
+
+    def rv(self, block: Any, loop: Loop) -> Any:
+        """The random variable of a loop; asks the schedule only for loops without one."""
+        for _, rv in self._named_loops():
+            if self.sch.get_sref(rv).same_as(loop.sref):
+                return rv
+        fresh = self.sch.get_loops(block)
+        named = self.loops(block)
+        self._loops += [(one.name, rv) for one, rv in zip(named, fresh, strict=True)]
+        return fresh[next(i for i, one in enumerate(named) if one.sref.same_as(loop.sref))]
+
+    def name_loops(self, names: Sequence[str], loops: Sequence[Any]) -> None:
+        """Let steps call new loops so."""
+        self._loops = [*zip(names, loops, strict=True), *self._loops]
+
+    def new_names(
+        self,
+        block: Any,
+        given: Sequence[str] | None,
+        default: Sequence[str],
+        replaced: Sequence[Loop],
+    ) -> list[str]:
+        """Names of the loops that come in place of `replaced`; raises StepError for bad ones."""
+        if given is None:
+            return list(default)
+        if len(given) != len(default):
+            raise StepError("into", f"{len(given)} names for {len(default)} loops")
+        going = {loop.name for loop in replaced}
+        taken = {loop.name for loop in self.loops(block)} - going
+        clash = next((name for name in given if name in taken), None)
+        if clash:
+            raise StepError("into", f"another loop of the block is called {clash!r}")
+        return list(given)
+
+    def _named_loops(self) -> list[tuple[str, Any]]:
+        self._loops = [(name, rv) for name, rv in self._loops if self._is_alive(rv)]
+        return self._loops
+
+    def _is_alive(self, rv: Any) -> bool:
+        try:
+            return self.sch.get_sref(rv) is not None
+        except ValueError:
+            return False
+
+    def _name(self, block: Any) -> str:
+        sref = self.sch.get_sref(block)
+        for name, rv in self._blocks.items():
+            if self._is_alive(rv) and self.sch.get_sref(rv).same_as(sref):
+                return name
+        return str(self.sch.get(block).name_hint)
+
+
+def _list(loops: Sequence[Loop]) -> str:
+    return f"its loops: {', '.join(f'{loop.name} {loop.extent}' for loop in loops) or 'none'}"

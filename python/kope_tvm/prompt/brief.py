@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call's messages under a hard limit of tokens, and what is needed to read the reply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kope_tvm.chat.tokens import bound, messages_bound
+from kope_tvm.prompt.packing import Dropped, Part, cut_to, pack
+from kope_tvm.prompt.schema import reply_schema
+from kope_tvm.prompt.sections import sections
+from kope_tvm.prompt.view import View
+
+_MOST_SCHEMA_TOKENS = 700
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What is sent, and what is kept to understand the answer."""
+
+    system: str = field(repr=False)
+    prompt: str = field(repr=False)
+    schema: Mapping[str, Any] = field(repr=False)
+    states: Mapping[str, str] = field(repr=False)
+    """Each program that the prompt names, as JSON `{"lane", "space", "text", "state"}`."""
+    tokens_bound: int
+    """Of system, prompt and schema with what a chat template adds; never under."""
+    dropped: tuple[Dropped, ...] = ()
+
+
+def brief(view: View) -> Brief:
+    """The prompt of a round."""
+    schema = reply_schema(view)
+    parts = [
+        Part(name, section.TITLE, tuple(section.items(view))) for name, section in sections()
+    ]
+    states = {program.name: program.text for program in view.programs}
+    return packed_brief(parts, schema, states, view.limit_tokens)
+
+
+def packed_brief(
+    parts: Sequence[Part], schema: Mapping[str, Any], states: Mapping[str, str], limit: int
+) -> Brief:
+    """Parts without a title make up the system message, which is packed first."""
+    system = "\n".join(item.text for part in parts if not part.title for item in part.items)
+    schema = _affordable(schema, limit)
+    schema_text = _compact(schema)
+    left = limit - bound(schema_text) - messages_bound("", "")
+    system = cut_to(system, max(left, 0), bound)
+    packed = pack([part for part in parts if part.title], max(left - bound(system), 0), bound)
+    return Brief(
+        system,
+        packed.text,
+        schema,
+        states,
+        messages_bound(system, packed.text) + bound(schema_text),
+        packed.dropped,
+    )
+
+
+def _affordable(schema: Mapping[str, Any], limit: int) -> Mapping[str, Any]:
+    """The schema, or any object where the prompt would be left too little."""
+    is_small = bound(_compact(schema)) <= min(_MOST_SCHEMA_TOKENS, limit // 3)
+    return schema if is_small else {"type": "object"}
+
+
+def _compact(schema: Mapping[str, Any]) -> str:
+    return json.dumps(schema, separators=(",", ":"))

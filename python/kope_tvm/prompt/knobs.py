@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each knob of a design space does, read off its trace."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from kope_tvm.space import Knob, Space
+
+_MARKS = {"Unroll": "unrolled", "Vectorize": "vectorized", "Parallel": "parallel"}
+_MADE_BY = {
+    "CacheRead": "read cache of", "CacheWrite": "write cache of", "RFactor": "partial",
+    "DecomposeReduction": "init of", "GetConsumers": "consumer of", "GetProducers": "producer of",
+}  # fmt: skip
+_MAX_OPTIONS = 12
+
+
+@dataclass(frozen=True)
+class KnobLine:
+    """One knob as a model sees it."""
+
+    knob: Knob
+    role: str
+    """e.g. `unrolled inner part of matmul.i0`; empty where the trace does not tell."""
+
+    @property
+    def name(self) -> str:
+        return f"d{self.knob.index}"
+
+    @property
+    def legal(self) -> str:
+        """The legal values in few words."""
+        if isinstance(self.knob.value, tuple):
+            inner = f", last <= {self.knob.max_innermost}" if self.knob.max_innermost else ""
+            return f"{len(self.knob.value)} factors of {prod(self.knob.value)}{inner}"
+        if self.knob.kind == "SampleComputeLocation":
+            return "-2 inline, -1 own nest, k >= 0 under the consumer's loop k"
+        options = [plain_number(option) for option in self.knob.options]
+        return f"one of {','.join(options[:_MAX_OPTIONS])}"
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether there is no other value."""
+        if isinstance(self.knob.value, tuple):
+            return prod(self.knob.value) == 1
+        return self.knob.kind == "SampleCategorical" and len(self.knob.options) < 2
+
+
+def plain_number(value: float) -> str:
+    """Without a point where it is whole."""
+    return str(int(value)) if float(value).is_integer() else str(value)
+
+
+def shown_value(knob: Knob) -> str:
+    """The value as a reply spells it."""
+    if isinstance(knob.value, tuple):
+        return json.dumps(list(knob.value), separators=(",", ":"))
+    return plain_number(float(knob.shown))
+
+
+def knob_lines(
+    space: Space, loops: Mapping[str, Sequence[str]] | None = None
+) -> tuple[KnobLine, ...]:
+    """The knobs that can be turned; `loops` names the untuned loops around each block."""
+    roles = _Roles(json.loads(space.trace)[0], loops or {})
+    lines = (KnobLine(knob, roles.role(knob.index)) for knob in space.knobs)
+    return tuple(line for line in lines if not line.is_fixed)
+
+
+class _Roles:
+    """Follows blocks and loops through a trace by name."""
+
+    def __init__(self, instructions: list[Any], loops: Mapping[str, Sequence[str]]) -> None:
+        self._instructions = instructions
+        self._untuned = dict(loops)
+        self._names: dict[str, str] = {}
+        self._marks: dict[str, str] = {}
+        self._uses: dict[str, list[str]] = {}
+        for kind, inputs, attrs, outputs in instructions:
+            self._follow(kind, inputs, attrs, outputs)
+        for kind, inputs, attrs, outputs in instructions:
+            self._note_uses(kind, inputs, attrs, outputs)
+
+    def role(self, index: int) -> str:
+        """What the outputs of a sampling instruction are used for, the first two uses."""
+        kind, inputs, _, outputs = self._instructions[index]
+        if kind == "SampleComputeLocation":
+            return f"where {self._names.get(str(inputs[0]), 'a block')} is computed"
+        if kind == "SamplePerfectTile":
+            return f"tile of {self._names.get(str(inputs[0]), 'a loop')}"
+        uses = list(dict.fromkeys(self._uses.get(str(outputs[0]), ())))
+        return "; ".join(uses[:2]) + (f"; {len(uses) - 2} more" if len(uses) > 2 else "")
+
+    def _follow(self, kind: str, inputs: list[Any], attrs: list[Any], outputs: list[str]) -> None:
+        if kind == "GetSBlock":
+            self._names[outputs[0]] = attrs[0]
+        elif kind == "GetLoops":
+            self._names.update(zip(outputs, self._loop_names(inputs[0], len(outputs)), strict=True))
+        elif kind == "Split":
+            name = self._names.get(inputs[0], "loop")
+            self._names.update((out, name) for out in outputs)
+        elif kind == "Fuse":
+            names = [self._names.get(one, "loop") for one in inputs]
+            self._names[outputs[0]] = "*".join(dict.fromkeys(names))
+        elif kind in _MADE_BY and outputs:
+            made = f"{_MADE_BY[kind]} {self._names.get(str(inputs[0]), 'a block')}"
+            self._names.update((out, made) for out in outputs)
+        if kind in _MARKS:
+            self._marks[inputs[0]] = _MARKS[kind]
+
+    def _loop_names(self, block: str, count: int) -> Iterator[str]:
+        name = self._names.get(block, "a block")
+        untuned = self._untuned.pop(name, ())  # Once tiled, they are not these any more.
+        for number in range(count):
+            yield f"{name}.{untuned[number] if len(untuned) == count else number}"
+
+    def _note_uses(
+        self, kind: str, inputs: list[Any], attrs: list[Any], outputs: list[str]
+    ) -> None:
+        for position, one in enumerate(inputs):
+            if not isinstance(one, str) or not re.fullmatch(r"v\d+", one):
+                continue
+            if kind == "Split" and position <= len(outputs):
+                made = self._marks.get(outputs[position - 1], "inner part")
+                place = self._names.get(inputs[0], "a loop")
+                self._uses.setdefault(one, []).append(f"{made} of {place}")
+            elif kind == "Annotate":
+                self._uses.setdefault(one, []).append(str(attrs[0]).replace("meta_schedule.", ""))

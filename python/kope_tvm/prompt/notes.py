@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What prompts of one task have in common, worked out once: trees, menus, settings of trials."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+from tvm.s_tir import Schedule
+
+from kope_tvm.candidate import Candidate
+from kope_tvm.context import Trial
+from kope_tvm.plan.menu import Move, legal_moves
+from kope_tvm.prompt.knobs import KnobLine, knob_lines
+from kope_tvm.prompt.loop_tree import LoopTree, loop_tree
+from kope_tvm.proposal import Decisions, lane_of, proposal_text, space_of
+from kope_tvm.space import Space
+from kope_tvm.workbench import Workbench
+
+
+class Notes:
+    """One task's; kept as long as its workbench."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._mod = bench.mod
+        self._outlines: dict[str, LoopTree | None] = {}
+        self._spaces: dict[str, Space | None] = {}
+        self._lines: dict[str, tuple[KnobLine, ...]] = {}
+
+    @cached_property
+    def tree(self) -> LoopTree:
+        """Of the untuned function."""
+        return loop_tree(self._mod)
+
+    @cached_property
+    def moves(self) -> tuple[Move, ...]:
+        """What could be done to the untuned function."""
+        return legal_moves(Schedule(self._mod, debug_mask="none", error_render_level="none"))
+
+    def outline(self, trial: Trial, bench: Workbench) -> LoopTree | None:
+        """What a trial made of the function; None where it no longer applies."""
+        if trial.state not in self._outlines:
+            applied = bench.apply(trial.proposal)
+            known = frozenset(self.tree.blocks)
+            tree = loop_tree(applied.sch.mod, known) if isinstance(applied, Candidate) else None
+            self._outlines[trial.state] = tree
+        return self._outlines[trial.state]
+
+    def space(self, trial: Trial) -> Space | None:
+        """The setting that a trial was; None in the other lanes."""
+        if trial.state not in self._spaces:
+            self._spaces[trial.state] = _space_of(trial)
+        return self._spaces[trial.state]
+
+    def knob_lines(self, space: Space) -> tuple[KnobLine, ...]:
+        """The knobs of a space with what they do."""
+        if space.trace not in self._lines:
+            self._lines[space.trace] = knob_lines(space, dict(self.tree.loops))
+        return self._lines[space.trace]
+
+
+_NOTES: WeakKeyDictionary[Workbench, Notes] = WeakKeyDictionary()
+
+
+def notes_of(bench: Workbench) -> Notes:
+    """The notes of a workbench's task."""
+    if bench not in _NOTES:
+        _NOTES[bench] = Notes(bench)
+    return _NOTES[bench]
+
+
+def _space_of(trial: Trial) -> Space | None:
+    proposal = trial.proposal
+    return Space(proposal.space, proposal.trace) if isinstance(proposal, Decisions) else None
+
+
+def state_text(trial: Trial) -> str:
+    """What `Request.states` holds of a trial, as JSON."""
+    proposal = trial.proposal
+    return program_text(
+        lane_of(proposal), space_of(proposal), proposal_text(proposal), trial.state
+    )
+
+
+def program_text(lane: str, space: str, text: str, state: str = "") -> str:
+    """A named program as JSON; `state` is empty for one that was not measured."""
+    return json.dumps({"lane": lane, "space": space, "text": text, "state": state})

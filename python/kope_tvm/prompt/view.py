@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that a prompt may be made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from kope_tvm.context import Context
+from kope_tvm.prompt.notes import Notes, notes_of
+from kope_tvm.prompt.program import Program, programs
+from kope_tvm.workbench import Workbench
+
+LANES = ("decisions", "plan", "rewrite")
+
+
+class Transition(Protocol):
+    """A change that was measured before, on this task or one like it."""
+
+    @property
+    def change(self) -> str: ...
+    @property
+    def ratio(self) -> float:
+        """Time before over time after: above 1 is faster; 0 where it failed."""
+        ...
+
+    @property
+    def code(self) -> str:
+        """`E_...` of the failure; empty where it ran."""
+        ...
+
+    @property
+    def reason(self) -> str: ...
+    @property
+    def task_name(self) -> str: ...
+    @property
+    def similarity(self) -> float: ...
+    @property
+    def space(self) -> str: ...
+
+
+class Fix(Protocol):
+    """What mended a failure like this one before."""
+
+    @property
+    def reason(self) -> str: ...
+    @property
+    def change(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class View:
+    """What the sections of one prompt see."""
+
+    context: Context
+    bench: Workbench
+    lanes: tuple[str, ...] = LANES
+    """Open ones, the most promising first."""
+    lanes_reason: str = ""
+    """Why in this order, one line."""
+    lessons: tuple[str, ...] = ()
+    transitions: tuple[Transition, ...] = ()
+    feedback: tuple[str, ...] = ()
+    """What the incumbent's machine code shows, a line each."""
+    tokens_left: int | None = None
+    """None where there is no limit."""
+    calls_left: int | None = None
+    limit_tokens: int = 2500
+    """For system, prompt and schema together."""
+    reply_tokens: int = 600
+
+    @cached_property
+    def notes(self) -> Notes:
+        return notes_of(self.bench)
+
+    @cached_property
+    def programs(self) -> tuple[Program, ...]:
+        return programs(self.context, self.bench, self.notes)
+
+    @property
+    def incumbent(self) -> Program | None:
+        """`s1`; None before the first right measurement."""
+        first = next(iter(self.programs), None)
+        return first if first is not None and first.trial is not None else None

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call of `tune`: rounds shared between tasks until the trials are used up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from kope_tvm import registry
+from kope_tvm.allocation import Allocation
+from kope_tvm.candidate import Candidate
+from kope_tvm.chat.dialogue import Dialogue, Spent
+from kope_tvm.context import Trial
+from kope_tvm.feedback.roof import Roof, measured_roof
+from kope_tvm.finals import finals, remeasured
+from kope_tvm.gates import load_gates
+from kope_tvm.ledger import Ledger
+from kope_tvm.measure.pool import Pool
+from kope_tvm.memory.experience import Experience
+from kope_tvm.memory.memory import Memory
+from kope_tvm.outcome import Measurement, Verdict
+from kope_tvm.panel import Panel
+from kope_tvm.progress import Progress
+from kope_tvm.report import TuneReport, task_report
+from kope_tvm.round import Run, Tuning
+from kope_tvm.seam import Gate, Proposer
+from kope_tvm.seat import Seat
+from kope_tvm.task import Task
+from kope_tvm.workbench import Workbench, proposal_of, replayed
+
+_FIRST_ROUND = 4
+
+_ROUNDS_WITH_A_MODEL = 8
+"""A run asks a model about so often: it is to see what came of its last words."""
+
+_HOPELESS = 8.0
+"""A candidate so many times slower than the incumbent is timed by one call."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What all tasks of a session share."""
+
+    run: Run
+    proposers: Sequence[str]
+    ledger: Ledger
+    memory: Memory
+    pool: Pool
+    home: Path
+    """Where the user's own files are kept: what was found out about machines and endpoints."""
+    dialogue: Dialogue | None = None
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How many trials there are, and in what portions."""
+
+    in_all: int
+    per_task: int
+    per_round: int
+
+
+class Session:
+    """One call of `tune`: the tasks, who proposes for them, and where outcomes go."""
+
+    def __init__(self, tasks: Sequence[Task], means: Means) -> None:
+        self._means = means
+        self._ledger = means.ledger
+        self.pool = means.pool
+        self._benches = [Workbench(task, seed=means.run.seed) for task in tasks]
+        gates = load_gates()
+        self._tunings = [self._tuning(bench, gates) for bench in self._benches]
+        self._measure_secs = 0.0
+        self._first_trial_secs = 0.0
+
+    def tune(self, trials: Trials, progress: Progress, started: float) -> TuneReport:
+        """Run rounds until the trials are used up or nothing is left to try."""
+        count = _Count(resumed=[len(self._measured(tuning)) for tuning in self._tunings])
+        progress.start(trials.in_all)
+        allocation = Allocation(self._tunings)
+        try:
+            while (left := trials.in_all - count.in_all) > 0:
+                index = allocation.next()
+                if index is None:
+                    break
+                wanted = self._round_size(index, trials, left)
+                wanted = min(wanted, trials.per_task - count.of_task(index))
+                if wanted <= 0:
+                    allocation.close(index)
+                    continue
+                self._ensure_baseline(index)
+                before, done = self._tunings[index].best_secs, count.new
+                for trial in self._round(index, wanted, left):
+                    self._first_trial_secs = self._first_trial_secs or time.perf_counter() - started
+                    count.add(index, trial)
+                    best_secs = self._tunings[index].best_secs
+                    name = self._tunings[index].task.name
+                    progress.trial(name, trial.measurement, best_secs, count.in_all)
+                    progress.spent(self._spent.tokens)
+                allocation.credit(index, before, count.new - done)
+            self._settle(count.measured)
+            for tuning in self._tunings:
+                tuning.show_last()
+        finally:
+            progress.close()
+        return self._report(count, started)
+
+    @property
+    def _spent(self) -> Spent:
+        return self._means.dialogue.spent if self._means.dialogue else Spent()
+
+    def _round_size(self, index: int, trials: Trials, left: int) -> int:
+        """Small at first, that the first guesses of every task are seen before any is searched."""
+        if not self._measured(self._tunings[index]):
+            return min(trials.per_round, left, _FIRST_ROUND)
+        fair = max(_FIRST_ROUND, left // len(self._tunings))
+        if self._means.dialogue is not None:
+            fair = max(_FIRST_ROUND, trials.in_all // len(self._tunings) // _ROUNDS_WITH_A_MODEL)
+        return min(trials.per_round, left, fair)
+
+    def _settle(self, measured: Collection[int]) -> None:
+        """Measure each task's fastest again in turns, and let those times decide.
+
+        Where nothing beats the untuned function, it goes on record as the best there is.
+
+        What an earlier call settled is left alone where this one measured nothing new.
+        """
+        for index, (tuning, bench) in enumerate(zip(self._tunings, self._benches, strict=True)):
+            if index not in measured and self._ledger.is_settled(tuning.task):
+                continue
+            times: dict[str, tuple[float, ...]] = {}
+            for trial, run_secs in finals(tuning.trials, bench.apply, self._device(index)):
+                tuning.trials[tuning.trials.index(trial)] = remeasured(trial, run_secs)
+                times[trial.state] = run_secs
+            self._ledger.settle(tuning.task, times)
+            if tuning.baseline_secs < tuning.best_secs:
+                self._ledger.keep_baseline(tuning.task, bench.untouched, tuning.baseline_secs)
+
+    def _round(self, index: int, wanted: int, left: int) -> Iterator[Trial]:
+        return self._tunings[index].run_round(self._device(index), wanted, left)
+
+    def _device(self, index: int) -> _PoolDevice:
+        return _PoolDevice(self, self._benches[index], self._tunings[index].best_secs)
+
+    def _ensure_baseline(self, index: int) -> None:
+        """The untuned function's time and, where a model is to hear of it, the roof above it."""
+        tuning = self._tunings[index]
+        if not tuning.baseline_secs:
+            began = time.perf_counter()
+            measured = self.pool.baseline(self._benches[index].mod)
+            tuning.baseline_secs = measured.secs if measured.ok else 0.0
+            self.spend(time.perf_counter() - began)
+        if self._means.dialogue is not None and not tuning.roof_secs:
+            tuning.roof_secs = self._roof.secs(tuning.task.features)
+
+    @cached_property
+    def _roof(self) -> Roof:
+        began = time.perf_counter()
+        found = measured_roof(self.pool, self._tunings[0].task.target, self._means.home)
+        self.spend(time.perf_counter() - began)
+        return found
+
+    def _tuning(self, bench: Workbench, gates: Sequence[Gate]) -> Tuning:
+        means, ledger = self._means, self._ledger
+        seat = Seat(bench, means.memory, means.dialogue)
+        proposers: dict[str, Proposer] = {
+            name: registry.load("proposers", name)(seat) for name in means.proposers
+        }
+        tuning = Tuning(
+            bench.task,
+            means.run,
+            Panel(proposers),
+            bench.apply,
+            gates,
+            ledger.recall,
+            ledger.record,
+        )
+        ledger.open_workload(bench.mod)
+        ledger.reconcile(bench.task, lambda experience: replayed(bench, experience))
+        _resume(tuning, ledger.past(bench.task))
+        return tuning
+
+    @staticmethod
+    def _measured(tuning: Tuning) -> list[Trial]:
+        return [trial for trial in tuning.trials if trial.measurement is not None]
+
+    def _report(self, count: _Count, started: float) -> TuneReport:
+        said = self._means.dialogue.notices if self._means.dialogue else ()
+        return TuneReport(
+            tasks=tuple(task_report(tuning) for tuning in self._tunings),
+            trials=count.new,
+            failed=count.failed,
+            wall_secs=time.perf_counter() - started,
+            measure_secs=self._measure_secs,
+            first_trial_secs=self._first_trial_secs,
+            work_dir=str(self._ledger.work_dir),
+            notices=(*self._ledger.notices, *said),
+            spent=self._spent,
+        )
+
+    def spend(self, secs: float) -> None:
+        """Count time spent building and running."""
+        self._measure_secs += secs
+
+
+class _Count:
+    """The trials of this call, and of those it resumed."""
+
+    def __init__(self, resumed: Sequence[int]) -> None:
+        self._done = list(resumed)
+        self._resumed = sum(resumed)
+        self.failed = 0
+        self.measured: set[int] = set()
+
+    @property
+    def in_all(self) -> int:
+        return sum(self._done)
+
+    @property
+    def new(self) -> int:
+        return self.in_all - self._resumed
+
+    def of_task(self, index: int) -> int:
+        """Trials of one task."""
+        return self._done[index]
+
+    def add(self, index: int, trial: Trial) -> None:
+        """Count one trial."""
+        self._done[index] += 1
+        self.measured.add(index)
+        self.failed += not (trial.measurement and trial.measurement.ok)
+
+
+class _PoolDevice:
+    """The measuring pool as `round.py` sees it; keeps count of the time it takes."""
+
+    def __init__(self, session: Session, bench: Workbench, best_secs: float) -> None:
+        self._session = session
+        self._bench = bench
+        self._hopeless_secs = best_secs * _HOPELESS if best_secs < float("inf") else None
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Measurement]]:
+        mods = [candidate.sch.mod for candidate in candidates]
+        began = time.perf_counter()
+        found_all = self._session.pool.measure(
+            mods, reference=self._bench.mod, hopeless_secs=self._hopeless_secs
+        )
+        for found in found_all:
+            self._session.spend(time.perf_counter() - began)
+            yield found
+            began = time.perf_counter()
+
+
+def _resume(tuning: Tuning, past: Sequence[Experience]) -> None:
+    """Put what this work_dir knows where a run that never stopped would have it."""
+    for experience in past:
+        measured = None
+        if experience.accepted:
+            measured = Measurement(
+                experience.run_secs, error=experience.reason, code=experience.code
+            )
+        verdict = Verdict("work_dir", experience.accepted, experience.code, experience.reason)
+        tuning.trials.append(Trial(experience.state, proposal_of(experience), verdict, measured))
+        tuning.tried.add(experience.state)
+        tuning.baseline_secs = tuning.baseline_secs or experience.baseline_secs
+        tuning.round_no = max(tuning.round_no, experience.round_no)
