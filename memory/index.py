@@ -38,9 +38,9 @@ class ExperienceIndex:
     source: Source
     leaders: Leaders = field(default_factory=Leaders)
     """The fastest of each space, which lessons are distilled from."""
-    last_id: int = 0
     shelves: dict[str, Shelf] = field(default_factory=dict)
     """By operator class."""
+    _last_id: int = 0
     _class_of: dict[str, str] = field(default_factory=dict)
     """Operator class by task key."""
     _machines: dict[str, int] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class ExperienceIndex:
 
     def refresh(self) -> None:
         """Take in what was recorded since, by this process or another."""
-        for page in self.source.outlines(self.last_id):
+        for page in self.source.outlines(self._last_id):
             self._learn_tasks({row.task_key for row in page} - self._class_of.keys())
             by_class: dict[str, list[tuple[Outline, int]]] = {}
             for row in page:
@@ -57,7 +57,7 @@ class ExperienceIndex:
             for op_class, rows in by_class.items():
                 self.shelves[op_class].add(rows)
                 self.leaders.add(op_class, (row for row, _ in rows))
-            self.last_id = page[-1].id
+            self._last_id = page[-1].id
 
     def _learn_tasks(self, keys: set[str]) -> None:
         for key, features in sorted(self.source.features(keys).items()):

@@ -67,7 +67,8 @@ _REPAIRS = (
     "ALTER TABLE decision ADD COLUMN repair_turn BIGINT NOT NULL DEFAULT 0",
     "ALTER TABLE decision ADD COLUMN signature TEXT NOT NULL DEFAULT ''",
     "CREATE INDEX decision_failed ON decision (task_key, run_id, state) WHERE code <> ''",
-    "CREATE INDEX decision_repairs ON decision (signature) WHERE repairs <> ''",
+    "CREATE INDEX decision_repairs ON decision (task_key, run_id, repairs) WHERE repairs <> ''",
+    "CREATE INDEX repair_signature ON repair (signature)",
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_NODES + _EDGES, _REPAIRS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All decisions of one operator class as arrays: some 75 bytes each, texts left in the store."""
+"""All decisions of one operator class as arrays: some 60 bytes each, texts left in the store."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ class Shelf:
         """By group; 0 where unknown."""
         self._groups: dict[tuple[int, int, bool], int] = {}
         self._best = Column(np.float64)
+        self._value: NDArray[np.float64] | None = None
 
     def add(self, rows: Sequence[tuple[Outline, int]]) -> None:
         """Take in decisions and the numbers of their machines; their tasks are known."""
@@ -79,6 +80,7 @@ class Shelf:
         self.parent.extend([_parent(row) for row, _ in rows])
         self.secs.extend([*secs])
         np.fmin.at(self._best.values, np.array(groups), secs)
+        self._value = None
         untuned = np.array([row.baseline_secs for row, _ in rows])
         self.untuned_secs.values[np.array(groups)[untuned > 0]] = untuned[untuned > 0]
 
@@ -92,10 +94,12 @@ class Shelf:
 
     def value(self) -> NDArray[np.float64]:
         """Best time of the same task and machine over its own: 1 best, 0 failed, NaN hidden."""
-        secs = self.secs.values
-        value = np.zeros(len(secs))
-        np.divide(self._best.values[self.group.values], secs, out=value, where=secs != np.inf)
-        return value
+        if self._value is None:
+            secs = self.secs.values
+            self._value = np.zeros(len(secs))
+            best = self._best.values[self.group.values]
+            np.divide(best, secs, out=self._value, where=secs != np.inf)
+        return self._value
 
 
 def _shown_secs(row: Outline) -> float:

@@ -34,6 +34,7 @@ class Context:
     num_wanted: int
     """Proposals asked for."""
     trials_left: int
+    """Before this round."""
     seed: int
     recalled: tuple[Recalled, ...] = ()
     trials: tuple[Trial, ...] = ()
@@ -41,6 +42,8 @@ class Context:
     baseline_secs: float = 0.0
     roof_secs: float = 0.0
     """Measured lower bound of the task's time on this machine; 0 where unknown."""
+    is_last_round: bool = False
+    """No proposal that comes later than this round is measured."""
     tried: frozenset[str] = field(default_factory=frozenset)
     """States that need no second measurement."""
 

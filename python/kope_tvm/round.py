@@ -65,12 +65,14 @@ class Tuning:
         """The accepted candidates of the next round; what was refused is on record."""
         self.round_no += 1
         recalled = self.recall(self.task)
+        is_last = trials_left <= num_wanted
         accepted: list[Candidate] = []
         for _ in range(_ATTEMPTS):
             wanted = num_wanted - len(accepted)
             if wanted <= 0:
                 break
-            proposals = self.panel.propose(self._context(wanted, trials_left, recalled))
+            context = self._context(wanted, trials_left, recalled, is_last=is_last)
+            proposals = self.panel.propose(context)
             accepted += self._accepted(proposals)
         return accepted
 
@@ -84,14 +86,16 @@ class Tuning:
 
     def show_last(self) -> None:
         """Let the proposers see the outcomes of the last round."""
-        self.panel.show(self._context(0, 0, ()))
+        self.panel.show(self._context(0, 0, (), is_last=True))
 
     @property
     def best_secs(self) -> float:
         """The incumbent's time; infinity before the first right candidate."""
         return min((trial.secs for trial in self.trials), default=float("inf"))
 
-    def _context(self, wanted: int, trials_left: int, recalled: tuple[Recalled, ...]) -> Context:
+    def _context(
+        self, wanted: int, trials_left: int, recalled: tuple[Recalled, ...], *, is_last: bool
+    ) -> Context:
         return Context(
             task=self.task,
             round_no=self.round_no,
@@ -102,6 +106,7 @@ class Tuning:
             trials=tuple(self.trials),
             baseline_secs=self.baseline_secs,
             roof_secs=self.roof_secs,
+            is_last_round=is_last,
             tried=frozenset(self.tried),
         )
 

@@ -20,12 +20,13 @@ from kope_tvm import registry
 from kope_tvm.candidate import Candidate
 from kope_tvm.gates import load_gates
 from kope_tvm.machine import spec_of_target
-from kope_tvm.memory.experience import Experience
+from kope_tvm.memory.experience import Experience, Recalled
 from kope_tvm.memory.memory import Memory
 from kope_tvm.outcome import Measurement
 from kope_tvm.panel import Panel
 from kope_tvm.round import Run, Tuning
 from kope_tvm.seat import Seat
+from kope_tvm.task import Task
 from kope_tvm.toolchain import toolchain
 from kope_tvm.workbench import TVM_ERRORS, Workbench, first_line, make_task
 
@@ -122,8 +123,17 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
         def record(experience: Experience, candidate: Candidate | None) -> None:
             memory.record(experience)
 
+        def recall(task: Task) -> tuple[Recalled, ...]:
+            return tuple(filter(_is_legal_by_construction, memory.recall(task)))
+
         panel = Panel(proposers)
-        return Tuning(task, run, panel, bench.apply, gates, memory.recall, record)
+        return Tuning(task, run, panel, bench.apply, gates, recall, record)
+
+
+def _is_legal_by_construction(recalled: Recalled) -> bool:
+    """Whether it may be tried where nothing is checked: neither a plan nor what came of one."""
+    source = recalled.experience
+    return source.lane == "decisions" and source.space != "plan"
 
 
 def _measurement(result: Any) -> Measurement:

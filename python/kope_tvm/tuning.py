@@ -76,6 +76,7 @@ def tune(
     names = proposer_names(proposer)
     run = Run(uuid.uuid4().hex[:12], _seed(seed), toolchain())
     home = default_path().parent
+    shown = progress or SilentProgress()
     with ExitStack() as opened:
         dialogue = open_dialogue(
             proposer,
@@ -84,6 +85,7 @@ def tune(
             Path(exchanges) if exchanges is not None else None,
             Path(work_dir),
             home,
+            shown.note,
         )
         if dialogue is not None:
             opened.enter_context(closing(dialogue))
@@ -99,7 +101,7 @@ def tune(
         trials = Trials(
             max_trials_global, max_trials_per_task or max_trials_global, num_trials_per_iter
         )
-        return Session(tasks, means).tune(trials, progress or SilentProgress(), started)
+        return Session(tasks, means).tune(trials, shown, started)
 
 
 def _seed(seed: int | None) -> int:

@@ -68,8 +68,9 @@ def request(subject: str = "1", max_output_tokens: int = 600) -> Request:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[..., LiveDialogue]]:
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
     """Opens dialogues that are closed at the end."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     dialogues: list[LiveDialogue] = []
 
     def open_at(

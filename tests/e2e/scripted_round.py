@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,16 @@ from kope_tvm.memory.memory import Memory
 from kope_tvm.model import Model, extract_tasks
 from kope_tvm.outcome import Measurement
 from kope_tvm.panel import Panel
-from kope_tvm.proposal import Decisions, Origin, Plan, Proposal, Rewrite, Step, with_origin
+from kope_tvm.proposal import (
+    Decisions,
+    Origin,
+    Plan,
+    Proposal,
+    Rewrite,
+    Step,
+    lane_of,
+    with_origin,
+)
 from kope_tvm.round import Run, Tuning
 from kope_tvm.target import TargetSpec
 from kope_tvm.workbench import Workbench, make_task, replayed, trace_text
@@ -72,13 +81,13 @@ class Scripted:
 
 @dataclass(frozen=True)
 class Timed:
-    """A device on which a test knows the times."""
+    """A device on which a test knows the times, by lane."""
 
-    secs: Sequence[float]
+    secs: Mapping[str, float]
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Measurement]]:
-        for index, _ in enumerate(candidates):
-            yield index, Measurement((self.secs[index],))
+        for index, candidate in enumerate(candidates):
+            yield index, Measurement((self.secs[lane_of(candidate.proposal)],))
 
 
 @contextmanager
@@ -105,12 +114,13 @@ def tuning_of(ledger: Ledger, bench: Workbench, proposals: Sequence[Proposal]) -
 
 
 def learn(work_dir: Path, bench: Workbench, *given: tuple[Proposal, float]) -> None:
-    """Put proposals on record with the times that a test wants."""
-    secs = [each for _, each in given]
+    """Put proposals on record, one a lane, with the times that a test wants."""
+    proposals = [proposal for proposal, _ in given]
+    secs = {lane_of(proposal): each for proposal, each in given}
     with opened(work_dir) as ledger:
-        tuning = tuning_of(ledger, bench, [proposal for proposal, _ in given])
-        trials = list(tuning.run_round(Timed(secs), len(secs), len(secs)))
-        assert [trial.secs for trial in trials] == secs, tuning.trials
+        tuning = tuning_of(ledger, bench, proposals)
+        trials = list(tuning.run_round(Timed(secs), len(given), len(given)))
+        assert [trial.secs for trial in trials] == list(secs.values()), tuning.trials
 
 
 def outermost_in_parallel(bench: Workbench, block: str = "T_softmax_exp") -> Decisions:

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -29,6 +30,14 @@ MATMUL = "op:matmul:m=64,n=64,k=64,dtype=float32"
 NUM_TRIALS = 24
 LIMIT_SECS = 240
 ACCEPTED = "accepted = 1"
+PACKAGES = (Path(kope_tvm.__file__).parents[1], Path(__file__).parent)
+STRANGER = """
+from scripted_round import PLAN, REWRITE, Scripted
+
+class Stranger(Scripted):
+    def __init__(self, seat):
+        super().__init__([PLAN, REWRITE])
+"""
 KILLED_IN_A_ROUND = """
 import os, signal, sys
 from pathlib import Path
@@ -48,18 +57,26 @@ learn(Path(work_dir), bench, (proposals[lane], 0.1))
 class Tuning:
     """One work_dir with a memory of its own, and the command that fills it."""
 
-    def __init__(self, folder: Path, model: str = MATMUL, num_trials: int = NUM_TRIALS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        model: str = MATMUL,
+        num_trials: int = NUM_TRIALS,
+        packages: Sequence[Path] = (),
+    ) -> None:
         self.folder = folder
         self.work_dir = folder / "work"
         self._args = [
             *(sys.executable, "-m", "kope_tvm.cli", "tune", model, "--target", "host"),
             *("--trials", str(num_trials), "--seed", "5"),
             *("--work-dir", str(self.work_dir), "--memory", str(folder / "memory.sqlite")),
+            *options,
         ]
         self._environment = {
             **os.environ,
             "KOPE_HOME": str(folder),
-            "PYTHONPATH": str(Path(kope_tvm.__file__).parents[1]),
+            "PYTHONPATH": os.pathsep.join(map(str, (*packages, *PACKAGES))),
         }
 
     def start(self) -> subprocess.Popen[str]:
@@ -179,10 +196,9 @@ def test_a_kill_between_journal_and_record_loses_no_lane(
     tmp_path: Path, lane: str, moment: str
 ) -> None:
     work_dir = tmp_path / "work"
-    folders = [str(Path(__file__).parent), str(Path(kope_tvm.__file__).parents[1])]
     done = subprocess.run(
         [sys.executable, "-c", KILLED_IN_A_ROUND, work_dir, lane, *moment.split(".")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, PACKAGES))},
         capture_output=True,
         text=True,
     )
@@ -197,3 +213,26 @@ def test_a_kill_between_journal_and_record_loses_no_lane(
     with Store.open(str(tmp_path / "memory.sqlite")) as memory:
         (kept,) = memory.experiences()
     assert (kept.lane, kept.run_secs) == (lane, (0.1,))
+
+
+def test_what_a_stranger_wrote_is_tuned_settled_and_resumed(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    described = package / "stranger-1.dist-info"
+    described.mkdir(parents=True)
+    (package / "stranger.py").write_text(STRANGER)
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
+    entry = "[kope_tvm.proposers]\nscripted = stranger:Stranger\n"
+    (described / "entry_points.txt").write_text(entry)
+    options = ("--proposer", "scripted", "--json")
+    tuning = Tuning(tmp_path, *options, model=SOFTMAX, num_trials=6, packages=[package])
+    first, again = (json.loads(tuning.finish()) for _ in range(2))
+    right = f"{ACCEPTED} AND code = ''"
+    (plan,) = tuning.states(f"{right} AND lane = 'plan'")
+    (rewrite,) = tuning.states(f"{right} AND lane = 'rewrite'")
+    assert plan != rewrite
+    assert (again["trials"], again["notices"]) == (0, first["notices"])
+    assert again["tasks"] == first["tasks"]
+    (key,) = {task["key"] for task in first["tasks"]}
+    assert len(list((tuning.work_dir / "plans" / key).iterdir())) == 1
+    assert len(list((tuning.work_dir / "rewrites" / key).iterdir())) == 1
+    assert len(tuning.records()) - len(tuning.states(right)) in (0, 1), "one more: the untuned"

@@ -24,6 +24,7 @@ from scripted_round import (
     SOFTMAX,
     STORES_NO_EXPONENTIALS,
     TVM_HOST,
+    Timed,
     applied,
     bench_of,
     learn,
@@ -38,6 +39,7 @@ from tvm_ffi import structural_equal
 import kope_tvm
 from kope_tvm.candidate import Candidate
 from kope_tvm.compilation import compile_model, verify_model
+from kope_tvm.finals import finals
 from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.measure.pool import Pool
 from kope_tvm.model import Model, load_model
@@ -152,6 +154,23 @@ def test_the_fastest_on_record_is_taken(tmp_path: Path) -> None:
         artifact = compile_model(model, HOST, work_dir)
         assert artifact.coverage.lanes == (fastest,)
         assert verify_model(model, artifact, seeds=1).ok
+
+
+def test_the_finals_decide_between_lanes(tmp_path: Path) -> None:
+    model, work_dir = load_model(SOFTMAX), tmp_path / "work"
+    bench = bench_of(model)
+    with opened(work_dir) as ledger:
+        tuning = tuning_of(ledger, bench, [PLAN, REWRITE])
+        list(tuning.run_round(Timed({"plan": 0.10, "rewrite": 0.11}), 2, 2))
+        assert compile_model(model, HOST, work_dir).coverage.lanes == ("plan",)
+        held = finals(tuning.trials, bench.apply, Timed({"plan": 0.12, "rewrite": 0.09}))
+        ledger.settle(bench.task, {trial.state: run_secs for trial, run_secs in held})
+    assert compile_model(model, HOST, work_dir).coverage.lanes == ("rewrite",)
+    with opened(work_dir) as ledger:
+        resumed = tuning_of(ledger, bench, [])
+        assert ledger.is_settled(resumed.task)
+        times = {one.lane: one.run_secs for one in ledger.past(bench.task)}
+    assert times == {"plan": (0.10, 0.12, 0.12), "rewrite": (0.11, 0.09, 0.09)}
 
 
 def test_the_untuned_function_stays_where_it_is_the_fastest(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from kope_tvm.proposal import (
 from kope_tvm.proposers.experience import Experience as Proposer
 from kope_tvm.seat import Seat
 from kope_tvm.space import Space
+from kope_tvm.strategy import _is_legal_by_construction
 from kope_tvm.target import Facts, TargetSpec
 from kope_tvm.task import Task
 from kope_tvm.workbench import Workbench, make_task
@@ -169,7 +170,7 @@ def test_a_plan_whose_names_do_not_fit_is_not_proposed(bench: Workbench) -> None
 def test_neighbours_of_a_fast_plan_are_its_tiles_turned(bench: Workbench) -> None:
     trial = _trial(bench, _PLAN)
     found = _ideas(bench, trials=(trial,))
-    tiles = set()
+    tiles: set[object] = set()
     for one in found:
         assert isinstance(one, Decisions)
         assert (one.space, one.origin.parent) == ("plan", trial.state)
@@ -208,3 +209,17 @@ def test_the_fastest_trials_take_turns_whatever_their_lane(bench: Workbench) -> 
     plan, decisions = _trial(bench, _PLAN), _trial(bench, Decisions(space.name, space.trace), 2e-3)
     found = _ideas(bench, trials=(decisions, plan), wanted=4)
     assert [one.origin.parent for one in found] == [plan.state, decisions.state] * 2
+
+
+def test_where_nothing_is_checked_plans_and_rewrites_are_not_recalled(
+    bench: Workbench, script: str
+) -> None:
+    (space, *_) = bench.rule_spaces
+    given = (
+        Decisions(space.name, space.trace),
+        Decisions("plan", space.trace),
+        _PLAN,
+        Rewrite(script),
+    )
+    legal = [one for one in given if _is_legal_by_construction(_recalled(one, bench.task))]
+    assert legal == [given[0]]

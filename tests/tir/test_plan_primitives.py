@@ -17,7 +17,7 @@ from kope_tvm.plan.steps import read_steps
 from kope_tvm.proposal import Plan
 from kope_tvm.schedules.widening import WideningDot
 
-CUDA = {"kind": "cuda", "arch": "sm_80"}
+CUDA: dict[str, object] = {"kind": "cuda", "arch": "sm_80"}
 
 
 def _matmul(dtype: str = "float32", out: str = "float32") -> tvm.IRModule:
@@ -227,7 +227,7 @@ def test_primitive(name: str) -> None:
 
 def test_tensorize_with_an_intrinsic_of_the_target() -> None:
     intrin = WideningDot(16, 16, 4, "avx512vnni", "").name
-    vnni = {"kind": "llvm", "mcpu": "icelake-server", "num-cores": 2}
+    vnni: dict[str, object] = {"kind": "llvm", "mcpu": "icelake-server", "num-cores": 2}
     steps = [
         {"do": "cache_write", "block": "dot", "buffer": "dot", "scope": "local"},
         {"do": "decompose_reduction", "block": "dot", "loop": "i"},

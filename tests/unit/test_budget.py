@@ -38,6 +38,20 @@ def test_the_last_token_may_be_reserved_and_none_after_it() -> None:
     assert budget.reserve(1, 0) is None
 
 
+def test_it_is_used_up_when_the_smallest_call_so_far_would_not_fit() -> None:
+    budget = Budget(max_tokens=1000)
+    first = budget.reserve(500, 100)
+    assert first is not None
+    used_up = [budget.is_used_up]
+    budget.settle(first, Usage(300, 100))
+    used_up.append(budget.is_used_up)
+    assert budget.reserve(900, 100) is None
+    used_up.append(budget.is_used_up)
+    assert budget.reserve(501, 99) is not None
+    used_up.append(budget.is_used_up)
+    assert used_up == [True, False, False, True]
+
+
 def test_calls_in_flight_count_against_the_calls() -> None:
     budget = Budget(max_calls=2)
     first, second = budget.reserve(10, 10), budget.reserve(10, 10)

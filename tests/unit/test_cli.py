@@ -14,18 +14,19 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kope_tvm.chat.budget import Limits
+from kope_tvm.chat.dialogue import Spent
 from kope_tvm.cli import main
-from kope_tvm.commands.tune import default_work_dir, parse_dims
-from kope_tvm.config import load_endpoint, without_credentials
+from kope_tvm.commands.tune import default_work_dir, parse_dims, spell_report
 from kope_tvm.console import plain, table
 from kope_tvm.doctor import Finding, broken, examine
 from kope_tvm.errors import UsageError
 from kope_tvm.machine import known_targets
 from kope_tvm.operators import parse_operator
-from kope_tvm.outcome import Measurement
-from kope_tvm.progress import LiveProgress, SilentProgress, progress_on, spell_secs
+from kope_tvm.report import TuneReport
 
 SECRET = "sk-never-to-be-seen"
+TUNE = ("tune", "op:x", "--target", "host")
 
 
 def kope(*args: str) -> Result:
@@ -41,7 +42,7 @@ def kope_in_a_process(*args: str) -> subprocess.CompletedProcess[str]:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a memory folder of its own, and a clean environment."""
     monkeypatch.setenv("KOPE_HOME", str(tmp_path / "home"))
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "KOPE_MODEL"):
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "KOPE_MODEL", "KOPE_DEADLINE_S"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
@@ -89,10 +90,16 @@ def test_one_target_in_detail() -> None:
     ("args", "message"),
     [
         (("targets", "k320"), "unknown target 'k320'; known targets: "),
-        (("tune", "op:x", "--target", "host", "--proposer", "chat"), "no chat endpoint support"),
-        (("tune", "op:x", "--target", "host", "--proposer", "x"), "known proposers: auto, "),
-        (("tune", "op:x", "--target", "host", "--dim", "n"), "expected NAME=SIZE"),
-        (("tune", "op:x", "--target", "host", "--trials", "0"), "--trials"),
+        ((*TUNE, "--proposer", "chat"), "set OPENAI_BASE_URL or OPENAI_API_KEY and KOPE_MODEL"),
+        ((*TUNE, "--proposer", "x"), "known proposers: auto, experience, chat, replay, "),
+        ((*TUNE, "--proposer", "replay"), "give the record to answer from with --exchanges"),
+        ((*TUNE, "--proposer", "replay", "--exchanges", "no"), "no: no exchanges can be read"),
+        ((*TUNE, "--proposer", "replay", "--exchanges", __file__), "test_cli.py:1: not an exch"),
+        ((*TUNE, "--exchanges", __file__), "--exchanges is for --proposer replay"),
+        ((*TUNE, "--max-calls", "-1"), "--max-calls"),
+        ((*TUNE, "--max-usd", "x"), "--max-usd"),
+        ((*TUNE, "--dim", "n"), "expected NAME=SIZE"),
+        ((*TUNE, "--trials", "0"), "--trials"),
         (("tune", "op:x"), "--target"),
         (("run", "no.so"), "no.so: no such file; `kope compile"),
         (("run",), "OUT.so"),
@@ -112,6 +119,45 @@ def test_wrong_call_exits_2_and_writes_nothing(
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_money_without_a_price_is_refused_where_a_model_would_be_asked(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("KOPE_MODEL", "m1")
+    for proposer in ("auto", "chat"):
+        result = kope(*TUNE, "--proposer", proposer, "--max-usd", "1")
+        assert result.exit_code == 2
+        assert "usd_per_million_input and usd_per_million_output in kope.toml" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("spent", "limits", "text"),
+    [
+        (Spent(3, 6000, 900), Limits(), "model: 3 calls, 6000+900 tokens"),
+        (
+            Spent(1, 50, 9, 0.01234),
+            Limits(max_usd=1.5),
+            "model: 1 call, 50+9 tokens, $0.0123 (cap $1.5)",
+        ),
+        (
+            Spent(2, 9, 1),
+            Limits(500, None, 4),
+            "model: 2 calls, 9+1 tokens (cap 4 calls, 500 tokens)",
+        ),
+    ],
+)
+def test_what_a_model_cost_is_a_line_of_the_report(spent: Spent, limits: Limits, text: str) -> None:
+    report = TuneReport((), 4, 0, 1.0, 0.5, 0.2, "work", ("a notice",), spent)
+    assert spell_report(report, limits).splitlines()[1:3] == ["a notice", text]
+    assert plain(report)["spent"]["tokens"] == spent.tokens
+
+
+def test_a_run_without_a_model_has_no_line_on_its_cost() -> None:
+    report = TuneReport((), 4, 0, 1.0, 0.5, 0.2, "work")
+    assert len(spell_report(report, Limits(max_tokens=9)).splitlines()) == 2
 
 
 def test_bench_lists_specs_that_tune_takes() -> None:
@@ -146,14 +192,15 @@ def test_doctor_finds_this_machine_usable_and_tells_no_secret(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    monkeypatch.setenv("OPENAI_BASE_URL", f"https://me:{SECRET}@example.org/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://me:{SECRET}@127.0.0.1:1/v1")
     monkeypatch.setenv("KOPE_MODEL", "m1")
     result = kope("doctor", "--json")
     assert result.exit_code == 0
     assert SECRET not in result.output
     found = {each["name"]: each for each in json.loads(result.stdout)["findings"]}
-    expected = "base_url https://***@example.org/v1, model m1, OPENAI_API_KEY set"
+    expected = "base_url http://127.0.0.1:1/v1, model m1, OPENAI_API_KEY set, Connection refused"
     assert found["endpoint"]["value"] == expected
+    assert not found["endpoint"]["ok"]
     assert {"python", "apache-tvm", "llvm", "host", "threads", "memory"} <= set(found)
     assert not home.exists()
 
@@ -169,41 +216,6 @@ def test_doctor_reports_a_broken_settings_file_as_a_finding(home: Path, tmp_path
 def test_only_required_findings_break(home: Path) -> None:
     assert not broken((Finding("qemu", False, "missing", "install it"),))
     assert broken((Finding("llvm", False, "missing", "install it", required=True),))
-
-
-def test_environment_stands_above_the_settings_file(home: Path, tmp_path: Path) -> None:
-    text = 'base_url = "http://a/v1"\nmodel = "file"\napi_key_env = "MY_KEY"\n'
-    (tmp_path / "kope.toml").write_text(text, encoding="utf-8")
-    found = load_endpoint(home, {"KOPE_MODEL": "env", "MY_KEY": SECRET})
-    assert (found.base_url, found.model, found.has_key) == ("http://a/v1", "env", True)
-    assert SECRET not in repr(found)
-
-
-def test_settings_in_the_home_folder_are_second_to_those_here(home: Path, tmp_path: Path) -> None:
-    home.mkdir()
-    (home / "kope.toml").write_text('model = "home"\n', encoding="utf-8")
-    assert load_endpoint(home, {}).model == "home"
-    (tmp_path / "kope.toml").write_text('model = "here"\n', encoding="utf-8")
-    assert load_endpoint(home, {}).model == "here"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a = 1\n", "unknown key 'a'; known keys: base_url, api_key_env, model"),
-        ("model = 1\n", "model is a int; expected a string"),
-    ],
-)
-def test_malformed_settings_are_refused(
-    home: Path, tmp_path: Path, text: str, message: str
-) -> None:
-    (tmp_path / "kope.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=message):
-        load_endpoint(home, {})
-
-
-def test_passwords_leave_urls() -> None:
-    assert without_credentials("postgresql://u:p@db/x") == "postgresql://***@db/x"
 
 
 def test_dims_are_names_and_sizes() -> None:
@@ -247,35 +259,6 @@ def test_json_has_properties_and_no_infinity() -> None:
 
 def test_table_is_aligned_and_uncut() -> None:
     assert table(("A", "B"), [("long" * 50, 1)]).splitlines()[0] == "A" + " " * 201 + "B"
-
-
-@pytest.mark.parametrize(
-    ("secs", "text"),
-    [(2.0, "2 s"), (1.25e-3, "1.25 ms"), (5e-6, "5 µs"), (7e-9, "7 ns"), (math.inf, "-"), (0, "-")],
-)
-def test_times_are_spelt_for_people(secs: float, text: str) -> None:
-    assert spell_secs(secs) == text
-
-
-def test_progress_is_silent_without_a_terminal(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("w+", encoding="utf-8") as stream:
-        assert isinstance(progress_on(stream), SilentProgress)
-
-
-def test_live_progress_shows_trials_best_and_failures(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("w+", encoding="utf-8") as stream:
-        progress = LiveProgress(stream)
-        progress.start(4)
-        progress.note("resumed [2] trials")
-        progress.spent(120)
-        progress.trial("fused[a]", Measurement((1e-3,)), 1e-3, 1)
-        progress.trial("fused[a]", Measurement(error="x", code="E_RUN"), 1e-3, 2)
-        progress.close()
-        stream.seek(0)
-        shown = stream.read()
-    assert "resumed [2] trials" in shown
-    assert "2/4" in shown
-    assert "fused[a] best 1 ms · 1 failed · 120 tokens" in " ".join(shown.split())
 
 
 def test_json_is_alone_on_stdout_in_a_real_process() -> None:

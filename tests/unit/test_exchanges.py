@@ -168,7 +168,7 @@ def test_a_wrong_field_is_named(
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing: no exchanges can be read: No such file"):
+    with pytest.raises(UsageError, match="nothing: no exchanges can be read: no such file"):
         read_exchanges(tmp_path / "nothing")
 
 

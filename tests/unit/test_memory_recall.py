@@ -196,6 +196,14 @@ def test_every_lane_is_recalled(memory: Memory) -> None:
     assert [one.value for one in found] == pytest.approx([1.0, 0.8, 0.5])
 
 
+def test_of_very_many_the_fastest_are_found(memory: Memory) -> None:
+    micros = [1000 + i * 7919 % 4000 for i in range(4000)]  # Each of 1000 to 4999, once.
+    memory.record_many(measured(f"p{one}", one * 1e-6) for one in micros)
+    found = memory.recall(TASK, limit=100)
+    assert proposals(found)[:99] == [f"p{one}" for one in range(1000, 1099)]
+    assert found[99].experience.proposal == "p4999"
+
+
 def test_limits_are_kept(memory: Memory) -> None:
     memory.record_many([FIRST, failed("bad")])
     assert memory.recall(TASK, limit=0) == ()

@@ -28,13 +28,16 @@ class Background:
         """Run a coroutine; to cancel the future cancels the coroutine."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def stop(self) -> None:
-        """Cancel what runs and end the thread; one that does not end within a second is left."""
-        if self._thread.is_alive():
-            with contextlib.suppress(TimeoutError):
-                self.start(_cancel_others()).result(_STOP_SECS)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_STOP_SECS)
+    def stop(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Cancel what runs, run `last` and end the thread; each takes a second at most."""
+        if not self._thread.is_alive():
+            return
+        with contextlib.suppress(TimeoutError):
+            self.start(_end(last)).result(_STOP_SECS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_SECS)
+        if not self._thread.is_alive():
+            self._loop.close()
 
 
 class _DaemonThreads(ThreadPoolExecutor):
@@ -54,9 +57,10 @@ class _DaemonThreads(ThreadPoolExecutor):
         return future
 
 
-async def _cancel_others() -> None:
+async def _end(last: Callable[[], Coroutine[Any, Any, None]]) -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     if others:
         await asyncio.wait(others, timeout=_STOP_SECS / 2)
+    await last()

@@ -12,6 +12,9 @@ _MOST_FAILURES = 3
 
 _MOST_DOUBLINGS = 5
 
+_LONGEST_REST_SECS = 3600.0
+"""A server that asks for more is asked again all the same."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pass:
@@ -99,7 +102,8 @@ class Breaker:
                 self._is_given_up = True
                 self._notices.append(f"endpoint {self._name} {why}; going on without it")
             pause_secs = self._deadline_secs * 2 ** min(self._num_probes, _MOST_DOUBLINGS)
-            self._probe_at = max(self._probe_at, time.monotonic() + max(pause_secs, rest_secs))
+            wait_secs = max(pause_secs, min(rest_secs, _LONGEST_REST_SECS))
+            self._probe_at = max(self._probe_at, time.monotonic() + wait_secs)
 
     def hand_back(self, leave: Pass) -> None:
         """The call is over."""

@@ -66,6 +66,7 @@ class Budget:
         self.limits = checked_limits(Limits(max_tokens, max_usd, max_calls), self._price)
         self._lock = Lock()
         self._open: set[Reservation] = set()
+        self._least: tuple[int, int] | None = None
         self._calls = 0
         self._prompt_tokens = 0
         self._completion_tokens = 0
@@ -89,18 +90,27 @@ class Budget:
             return None if most is None else max(0, most - sum(self._committed()))
 
     @property
-    def is_used_up(self) -> bool:
-        """Whether not even a call of one token in and one out may start now."""
+    def left_calls(self) -> int | None:
+        """Calls that may still start; None without a limit."""
+        most = self.limits.max_calls
         with self._lock:
-            return not self._fits(1, 1)
+            return None if most is None else max(0, most - self._calls - len(self._open))
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether no call may start now that is as small as the smallest wanted so far."""
+        with self._lock:
+            return not self._fits(*(self._least or (1, 1)))
 
     def reserve(self, prompt_tokens_bound: int, max_output_tokens: int) -> Reservation | None:
         """Set aside the most that a call can use; None where that could exceed a limit.
 
         Every HTTP request is a call: one that is sent again needs a reservation of its own.
         """
+        wanted = prompt_tokens_bound, max_output_tokens
         with self._lock:
-            if not self._fits(prompt_tokens_bound, max_output_tokens):
+            self._least = min(self._least or wanted, wanted, key=sum)
+            if not self._fits(*wanted):
                 return None
             reservation = Reservation(prompt_tokens_bound, max_output_tokens)
             self._open.add(reservation)

@@ -62,6 +62,10 @@ class Sender(Protocol):
         """Ask for a chat completion; raises nothing."""
         ...
 
+    async def close(self) -> None:
+        """Drop the connections."""
+        ...
+
 
 class Call:
     """One request on its way to an ending."""

@@ -58,7 +58,8 @@ def error_text(body: bytes) -> str:
 
 def one_line(text: str, most: int = _LINE_CHARS) -> str:
     """A text that moves no cursor, cut."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    seen = text[: 16 * most]  # A body may be a megabyte.
+    line = " ".join("".join(char if char.isprintable() else " " for char in seen).split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 

@@ -92,6 +92,14 @@ class Spent:
         return self.prompt_tokens + self.completion_tokens
 
 
+@dataclass(frozen=True)
+class Left:
+    """What a dialogue may still use; None without a limit."""
+
+    tokens: int | None = None
+    calls: int | None = None
+
+
 class Dialogue(Protocol):
     """One line to a model, shared by all tasks of a run."""
 
@@ -107,6 +115,9 @@ class Dialogue(Protocol):
 
     @property
     def spent(self) -> Spent: ...
+
+    @property
+    def left(self) -> Left: ...
 
     @property
     def notices(self) -> Sequence[str]:

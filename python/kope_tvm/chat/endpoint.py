@@ -22,8 +22,8 @@ MOST_BYTES = 1 << 20
 _NO_KEY = "none"
 """Local servers want no key, but the client wants one to send."""
 
-_ADDRESS_LOGGERS = ("httpx", "httpx2")
-"""They log whole addresses, and some put a key into the query."""
+_ADDRESS_LOGGERS = ("httpx", "httpx2", "openai")
+"""They log whole addresses."""
 
 _UNREACHABLE = frozenset(
     {
@@ -91,7 +91,7 @@ class _Refusal(openai.OpenAIError):
 
 def _client(address: Address, key: str) -> openai.AsyncOpenAI:
     """A client that neither retries, follows redirects nor has time limits: the caller does."""
-    for name in _ADDRESS_LOGGERS:
+    for name in _ADDRESS_LOGGERS if address.query else ():  # Some put a key there.
         logging.getLogger(name).setLevel(logging.WARNING)
     headers = {"Accept-Encoding": "identity"}
     if address.authorization:
@@ -143,7 +143,7 @@ def _retry_after_secs(headers: Mapping[str, str]) -> float | None:
 
 
 def _broken(error: Exception) -> Answer:
-    causes = list(_causes(error))
+    causes = _causes(error)
     reason = next((each for each in reversed(causes) if isinstance(each, OSError)), causes[-1])
     text = str(reason) or type(reason).__name__
     if isinstance(reason, ConnectionError) and reason.errno:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -84,6 +85,8 @@ def read_exchanges(path: Path) -> tuple[Exchange, ...]:
     Raises UsageError with file and line for what is not such a record. A last line without its end
     is left out.
     """
+    if not path.is_file():
+        raise UsageError(f"{path}: no exchanges can be read: no such file")
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except OSError as error:
@@ -95,7 +98,7 @@ def read_exchanges(path: Path) -> tuple[Exchange, ...]:
     for number, line in enumerate(lines, 1):
         try:
             _take(json.loads(line), found, latest)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
             what = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise UsageError(f"{path}:{number}: not an exchange on record: {what}") from error
     return tuple(found)
@@ -180,13 +183,14 @@ def _append_line(path: Path, line: bytes) -> None:
                 raise OSError("the disk took a part of it only")
             os.fsync(file.fileno())
         except OSError:
-            file.truncate(before)
+            with suppress(OSError):
+                file.truncate(before)
             raise
 
 
 def _cut_torn_line(path: Path) -> None:
     """Cut off a line that a killed writer left half written."""
-    data = path.read_bytes() if path.exists() else b""
+    data = path.read_bytes() if path.is_file() else b""
     whole = data.rfind(b"\n") + 1
     if whole == len(data):
         return

@@ -17,7 +17,7 @@ from kope_tvm.chat.breaker import Breaker, Pass
 from kope_tvm.chat.budget import Budget
 from kope_tvm.chat.call import Call, Ending, Sender, Sign
 from kope_tvm.chat.completion import one_line
-from kope_tvm.chat.dialogue import Outcome, Reply, Request, Spent
+from kope_tvm.chat.dialogue import Left, Outcome, Reply, Request, Spent
 from kope_tvm.chat.exchanges import Exchanges
 from kope_tvm.chat.modes import Modes
 from kope_tvm.chat.redaction import without_secrets
@@ -71,6 +71,10 @@ class LiveDialogue:
         return self._budget.spent
 
     @property
+    def left(self) -> Left:
+        return Left(self._budget.left_tokens, self._budget.left_calls)
+
+    @property
     def notices(self) -> Sequence[str]:
         heard = [self._clean(line) for line in self._breaker.notices]
         return (*heard, self._unrecorded) if self._unrecorded else tuple(heard)
@@ -96,7 +100,11 @@ class LiveDialogue:
     def close(self) -> None:
         """End calls in flight; their replies say so."""
         self._is_closed = True
-        self._background.stop()
+        self._background.stop(self._hang_up)
+
+    async def _hang_up(self) -> None:
+        if self._sender is not None:
+            await self._sender.close()
 
     async def _answer(self, request: Request, leave: Pass) -> Reply:
         bill = Bill(self._budget, self._calibration)

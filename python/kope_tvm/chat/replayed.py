@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
-from kope_tvm.chat.dialogue import Outcome, Reply, Request, Spent
+from kope_tvm.chat.dialogue import Left, Outcome, Reply, Request, Spent
 from kope_tvm.chat.exchanges import Exchange, key_of, read_exchanges
 
 NOT_ON_RECORD = "not on record"
@@ -45,6 +45,11 @@ class ReplayDialogue:
         """What the replies given so far cost when they were recorded; money is not on record."""
         with self._lock:
             return self._spent
+
+    @property
+    def left(self) -> Left:
+        """No limit: nothing is spent."""
+        return Left()
 
     def ask(self, request: Request) -> Future[Reply]:
         """Answer at once; the reply is to be read against the programs of the stored request."""

@@ -76,11 +76,13 @@ def _recalled(
 
 
 def _spell(found: dict[str, tuple[Recalled, ...]]) -> str:
-    rows = [
-        (name, f"{one.similarity:.2f}", f"{one.value:.2f}", one.experience.task_name, one.why)
-        for name, each in found.items()
-        for one in each
-    ]
+    rows = [_row(name, one) for name, each in found.items() for one in each]
     if not rows:
         return "nothing is remembered that would help; `kope tune` records what it measures"
-    return table(("TASK", "SIMILAR", "VALUE", "FROM", "WHY"), rows)
+    return table(("TASK", "SIMILAR", "VALUE", "LANE", "FROM", "WHY"), rows)
+
+
+def _row(name: str, one: Recalled) -> tuple[str, ...]:
+    source = one.experience
+    likeness = (f"{one.similarity:.2f}", f"{one.value:.2f}")
+    return (name, *likeness, source.lane, source.task_name, one.why)

@@ -120,8 +120,9 @@ def spell_report(report: TuneReport, limits: Limits | None = None) -> str:
 
 
 def spell_spent(spent: Spent, limits: Limits) -> str:
-    """What a model cost, e.g. `3 calls, 6000+900 tokens, $0.0321 (cap $1)`."""
-    parts = [f"{spent.calls} calls", f"{spent.prompt_tokens}+{spent.completion_tokens} tokens"]
+    """What a model cost, e.g. `model: 3 calls, 6000+900 tokens, $0.0321 (cap $1)`."""
+    calls = f"model: {spent.calls} call{'s' * (spent.calls != 1)}"
+    parts = [calls, f"{spent.prompt_tokens}+{spent.completion_tokens} tokens"]
     if spent.usd:
         parts.append(f"${spent.usd:.4f}")
     given = (

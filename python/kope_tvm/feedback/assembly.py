@@ -81,7 +81,8 @@ class _Loop:
 
     def own(self, code: Sequence[Instruction]) -> list[Instruction]:
         """Instructions of the body that belong to no loop inside it."""
-        found, position = [], self.start
+        found: list[Instruction] = []
+        position = self.start
         for start, end in sorted(self.inside):
             found += code[position:start]
             position = max(position, end + 1)

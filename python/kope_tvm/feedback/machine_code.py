@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
+from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
 from kope_tvm.feedback import riscv, x86
 from kope_tvm.feedback.assembly import hottest
@@ -25,7 +26,9 @@ def summary(mod: tvm.IRModule, tvm_target: Any) -> HotLoop | None:
     isa = next((isa for isa in _ISAS if _architecture(tvm_target) in isa.ARCHITECTURES), None)
     if isa is None:
         return None
-    listing = tvm.compile(mod, target=tvm_target).mod.inspect_source("asm")
+    # As it is timed: constant weights are laid out ahead of time.
+    timed = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod)
+    listing = tvm.compile(timed, target=tvm_target).mod.inspect_source("asm")
     return hottest(str(listing), isa.read)
 
 

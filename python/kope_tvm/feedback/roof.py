@@ -1,62 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast this machine has been seen to multiply and to move bytes, and what follows of a task."""
+"""How fast this machine has been seen to be, and the least time of a task that follows from it."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from math import prod
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
+from kope_tvm.feedback.rates import Rates, least_work
+from kope_tvm.feedback.roof_rates import measured_rates
+from kope_tvm.measure.pool import Pool
+from kope_tvm.target import TargetSpec
 from kope_tvm.task import Features
+from kope_tvm.toolchain import toolchain
 
-_CONTRACTIONS = frozenset({"matmul", "conv2d", "depthwise"})
-
-
-@dataclass(frozen=True)
-class Work:
-    """The least that a function must do, however it is written."""
-
-    flops: float
-    dtype: str
-    """That the operations are done in."""
-    num_bytes: float
-
-
-@dataclass(frozen=True)
-class Rates:
-    """The best seen of one core, or of all of them together."""
-
-    flops_per_sec: Mapping[str, float] = field(default_factory=dict)
-    """By dtype; of other dtypes as many as go into the same vectors of float32."""
-    bandwidths: tuple[tuple[int, float], ...] = ()
-    """(footprint, bytes a second) of functions that touch as many bytes or more; ascending."""
-
-    def secs(self, work: Work) -> float:
-        """What the work takes at these rates; 0 where they are unknown."""
-        return max(self._flops_secs(work), self._bytes_secs(work))
-
-    def raised(self, work: Work, factor: float) -> Rates:
-        """As if everything that the work needs had been seen that much faster."""
-        peak = self._peak(work.dtype) * factor
-        return Rates(
-            {**self.flops_per_sec, work.dtype: peak} if peak else self.flops_per_sec,
-            tuple(
-                (least, rate * factor if least <= work.num_bytes else rate)
-                for least, rate in self.bandwidths
-            ),
-        )
-
-    def _flops_secs(self, work: Work) -> float:
-        peak = self._peak(work.dtype)
-        return work.flops / peak if peak else 0.0
-
-    def _peak(self, dtype: str) -> float:
-        known = self.flops_per_sec.get(dtype)
-        return known or self.flops_per_sec.get("float32", 0.0) * 32 / _bits(dtype)
-
-    def _bytes_secs(self, work: Work) -> float:
-        rates = [rate for least, rate in self.bandwidths if least <= work.num_bytes]
-        return work.num_bytes / rates[-1] if rates else 0.0
+_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -99,33 +62,58 @@ class Roof:
         )
 
 
-def least_work(features: Features) -> Work:
-    """What no rewrite can save: the products of a contraction, and each byte once.
+def measured_roof(pool: Pool, spec: TargetSpec, cache: Path) -> Roof:
+    """The roof of the pool's machine, from the folder `cache` where it was measured before.
 
-    Of other functions the operations are not counted, since common ones can be shared.
+    Measured anew where the file is damaged or another compiler's. On a machine too busy to measure
+    a rate, a faster one that bounds it stands in, and nothing is kept; nothing is known of a
+    machine that is no CPU.
     """
-    axes = (*features.spatial_extents, *features.reduce_extents)
-    steps = prod(axes) if all(extent > 0 for extent in axes) else 0
-    is_contraction = features.op_class in _CONTRACTIONS
-    return Work(
-        2.0 * steps if is_contraction else 0.0,
-        _computed_in(features.dtypes),
-        _touched_bytes(features, steps),
-    )
+    path = cache / f"roof-{_key(spec)}.json"
+    known = _loaded(path, spec)
+    if known is not None:
+        return known
+    if spec.tvm_target.get("kind") != "llvm":
+        return Roof(spec.key, toolchain())
+    rates = measured_rates(pool, spec)
+    roof = Roof(spec.key, toolchain(), rates.one_core, rates.all_cores, rates.launch_secs)
+    if rates.is_settled and roof.all_cores.flops_per_sec:
+        kept_roof(roof, spec, cache)
+    return roof
 
 
-def _touched_bytes(features: Features, steps: int) -> float:
-    """A slice or a gather touches less of a parameter than all: no more than a step each."""
-    return min(features.bytes_moved, sum(steps * _bits(dtype) / 8 for dtype in features.dtypes))
+def kept_roof(roof: Roof, spec: TargetSpec, cache: Path) -> None:
+    """Keep a roof for the next run; a folder that cannot be written costs only that."""
+    with contextlib.suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+        path = cache / f"roof-{_key(spec)}.json"
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        fresh.write_text(json.dumps({"version": _VERSION, **asdict(roof)}), encoding="utf-8")
+        fresh.replace(path)
 
 
-def _computed_in(dtypes: tuple[str, ...]) -> str:
-    """A product has two inputs and is no narrower than the wider: the second narrowest at least."""
-    inputs = sorted(dtypes[:-1] or dtypes, key=_bits)
-    return inputs[min(1, len(inputs) - 1)] if inputs else "float32"
+def _key(spec: TargetSpec) -> str:
+    return hashlib.sha256(f"{spec.key} {toolchain()}".encode()).hexdigest()[:16]
 
 
-def _bits(dtype: str) -> int:
-    """The width of a scalar dtype; of what is none, a pointer or a bool, of a byte."""
-    digits = "".join(letter for letter in dtype.partition("_")[0] if letter.isdigit())
-    return int(digits) if digits else 8
+def _loaded(path: Path, spec: TargetSpec) -> Roof | None:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["version"] != _VERSION:
+            return None
+        found = Roof(
+            str(data["machine_key"]), str(data["toolchain"]),
+            _rates(data["one_core"]), _rates(data["all_cores"]), float(data["launch_secs"]),
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    is_same = (found.machine_key, found.toolchain) == (spec.key, toolchain())
+    return found if is_same and found.all_cores.flops_per_sec else None
+
+
+def _rates(data: Mapping[str, Any]) -> Rates:
+    flops = {str(dtype): float(rate) for dtype, rate in data["flops_per_sec"].items()}
+    bandwidths = tuple((int(least), float(rate)) for least, rate in data["bandwidths"])
+    if not all(rate > 0 for rate in (*flops.values(), *(rate for _, rate in bandwidths))):
+        raise ValueError("a rate is not positive")
+    return Rates(flops, bandwidths)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tvm
-from tvm.script import tirx as T
+from tvm.script import tirx as T  # noqa: N812
 
 CHAINS = 12
 """Independent sums: more than the latency times the rate of any known multiply-add."""
@@ -44,7 +44,7 @@ def multiply_adds(cores: int, rounds: int, lanes: int, dtype: str) -> tvm.IRModu
 
 
 def dot_products(cores: int, rounds: int, lanes: int, intrinsic: str) -> tvm.IRModule:
-    """`2 * cores * rounds * CHAINS * lanes * DOT_BYTES` operations, by an LLVM intrinsic on int8."""
+    """`2 * DOT_BYTES * cores * rounds * CHAINS * lanes` operations, by an intrinsic of LLVM."""
     number = T.llvm_lookup_intrinsic_id(intrinsic)
     sums, bytes_ = f"int32x{lanes}", f"int8x{lanes * DOT_BYTES}"
 
@@ -86,16 +86,16 @@ def reads(cores: int, rounds: int, lanes: int, steps: int) -> tvm.IRModule:
             with T.sblock("core"):
                 total = T.sblock_alloc_buffer((CHAINS, lanes), WORD)
                 for chain in T.unroll(CHAINS):
-                    for lane in T.vectorized(lanes):
-                        total[chain, lane] = T.int64(0)
+                    total[chain, T.ramp(0, 1, lanes)] = T.broadcast(T.int64(0), lanes)
                 for _ in range(rounds):
                     for step in range(steps):
                         for chain in T.unroll(CHAINS):
-                            for lane in T.vectorized(lanes):
-                                total[chain, lane] = total[chain, lane] + x[core, step, chain, lane]
+                            total[chain, T.ramp(0, 1, lanes)] = (
+                                total[chain, T.ramp(0, 1, lanes)]
+                                + x[core, step, chain, T.ramp(0, 1, lanes)]
+                            )
                 for chain in T.unroll(CHAINS):
-                    for lane in T.vectorized(lanes):
-                        out[core, chain, lane] = total[chain, lane]
+                    out[core, chain, T.ramp(0, 1, lanes)] = total[chain, T.ramp(0, 1, lanes)]
 
     return tvm.IRModule({"main": main})
 

@@ -51,6 +51,13 @@ def compare(actual: Array, expected: Array) -> Mismatch:
     return _describe(actual, expected, where, error, scale)
 
 
+def error_ratios(actual: Array, expected: Array) -> Array:
+    """Of every element, the error over the allowed one: more than 1 is wrong."""
+    if expected.dtype.kind in "biu":
+        return _exact_ratio(actual, expected)[0]
+    return _float_ratio(actual, expected, _rms(expected.reshape(-1)))[0]
+
+
 def _exact_ratio(got: Array, want: Array) -> tuple[Array, Array]:
     ratio = np.where(got == want, 0.0, np.inf)
     return ratio, np.maximum(np.abs(want.astype(np.float64)), 1.0)

@@ -26,6 +26,7 @@ from kope_tvm.errors import KopeError
 from kope_tvm.measure import image, signature, timing
 from kope_tvm.measure.compare import compare
 from kope_tvm.measure.job import CHECK, TIME, Answer, Argument, Job, Use
+from kope_tvm.measure.mismatch import mismatch_map
 from kope_tvm.outcome import Measurement
 
 SLOW_REFERENCE_SECS = 0.1
@@ -283,9 +284,9 @@ def _bytes(array: Any) -> Any:
 def _right(argument: Argument, output: Any, after: Any) -> float:
     mismatch = compare(output, after)
     if mismatch.error > 1:
-        raise _RefusedError(
-            "E_NUMERICS", f"{mismatch.place} of {argument.name}", min(mismatch.error, 1e30)
-        )
+        where = mismatch_map(output, after, signature.poison(argument, output.dtype))
+        text = f"{mismatch.place} of {argument.name}; {where}"
+        raise _RefusedError("E_NUMERICS", text, min(mismatch.error, 1e30))
     return mismatch.error
 
 

@@ -29,8 +29,9 @@ class Argument:
 
 def name(value: object) -> str:
     """The name of a block, a buffer or a loop."""
-    if isinstance(value, str) and _NAME.fullmatch(value.strip()):
-        return value.strip()
+    given = value[0] if isinstance(value, list) and len(value) == 1 else value
+    if isinstance(given, str) and _NAME.fullmatch(given.strip()):
+        return given.strip()
     raise StepError("", f"expected a name of letters, digits and _, got {shown(value)}")
 
 

@@ -4,28 +4,29 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from kope_tvm.plan.one_to_one import check_one_to_one, value_at
 from kope_tvm.plan.step_error import StepError
 from kope_tvm.space import fitted_tile
+
+IndexMap = Callable[..., list[Any]]
 
 _MOST_DIMS = 8
 _LARGEST = 1 << 20
 
 
-def index_map(text: str, num_dims: int) -> Callable[..., list[Any]]:
-    """The map as a function of index expressions, for a buffer of `num_dims` dimensions.
+def index_map(text: str, shape: Sequence[int], *, may_pad: bool = False) -> IndexMap:
+    """The map as a function of index expressions, for a buffer of `shape`, -1 where unknown.
 
-    Raises StepError for anything but + - * // % of the arguments and of integers.
+    Raises StepError for anything but + - * // % of the arguments and of integers, for a map that
+    is not one to one, and unless `may_pad` for one that leaves places empty.
     """
-    names, results = _parsed(text)
-    if len(names) != num_dims:
-        raise StepError("map", f"{len(names)} arguments for a buffer of {num_dims} dimensions")
-    for result in results:
-        _check(result, names)
+    names, results = _parsed(text, len(shape))
+    check_one_to_one(results, dict(zip(names, shape, strict=True)), may_pad)
     return lambda *indices: [
-        _expression(result, dict(zip(names, indices, strict=True))) for result in results
+        value_at(result, dict(zip(names, indices, strict=True))) for result in results
     ]
 
 
@@ -34,7 +35,7 @@ def fitted_map(text: str, shape: Sequence[int]) -> str:
 
     Raises StepError as `index_map` does.
     """
-    index_map(text, len(shape))
+    _parsed(text, len(shape))
     tree = ast.parse(text.strip(), mode="eval")
     assert isinstance(tree.body, ast.Lambda)
     sizes = dict(zip((arg.arg for arg in tree.body.args.args), shape, strict=True))
@@ -52,7 +53,7 @@ def _nearest(number: Any, size: int) -> int:
     return fitted_tile((1, number), size)[1]
 
 
-def _parsed(text: str) -> tuple[list[str], list[ast.expr]]:
+def _parsed(text: str, num_dims: int) -> tuple[list[str], list[ast.expr]]:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -63,7 +64,12 @@ def _parsed(text: str) -> tuple[list[str], list[ast.expr]]:
     results = list(body.elts) if isinstance(body, ast.Tuple | ast.List) else [body]
     if not 1 <= len(results) <= _MOST_DIMS:
         raise StepError("map", f"{len(results)} dimensions, expected 1 to {_MOST_DIMS}")
-    return [arg.arg for arg in tree.args.args], results
+    names = [arg.arg for arg in tree.args.args]
+    if len(names) != num_dims:
+        raise StepError("map", f"{len(names)} arguments for a buffer of {num_dims} dimensions")
+    for result in results:
+        _check(result, names)
+    return names, results
 
 
 def _is_plain(args: ast.arguments) -> bool:
@@ -97,19 +103,3 @@ def _check_operands(node: ast.BinOp) -> None:
 
 def _is_index(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
-
-
-def _expression(node: ast.expr, indices: Mapping[str, Any]) -> Any:
-    if isinstance(node, ast.Name):
-        return indices[node.id]
-    if isinstance(node, ast.Constant):
-        return node.value
-    assert isinstance(node, ast.BinOp)
-    left, right = _expression(node.left, indices), _expression(node.right, indices)
-    if isinstance(node.op, ast.Add):
-        return left + right
-    if isinstance(node.op, ast.Sub):
-        return left - right
-    if isinstance(node.op, ast.Mult):
-        return left * right
-    return left // right if isinstance(node.op, ast.FloorDiv) else left % right

@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm.ir import Var
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.tirx import For, ForKind, IntImm
+from tvm_ffi import WalkResult
 
 REDUCE = 2
 """`IterVar.iter_type` of a reduction."""
@@ -34,9 +35,18 @@ class Loop:
 
 
 def realizes(func: Any) -> list[Any]:
-    """Every block of a function with its bindings, in program order, without the root."""
+    """Every block of a function with its bindings, in program order, without the root.
+
+    Blocks within an `init` are left out: schedules do not know them.
+    """
     found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, [(SBlockRealize, found.append)], order="pre")
+
+    def enter(realize: Any) -> WalkResult:
+        found.append(realize)
+        tvm_ffi.structural_walk(realize.block.body, [(SBlockRealize, enter)], order="pre")
+        return WalkResult.SKIP
+
+    tvm_ffi.structural_walk(func.body, [(SBlockRealize, enter)], order="pre")
     return [one for one in found if one.block.name_hint != "root" or one.block.iter_vars]
 
 

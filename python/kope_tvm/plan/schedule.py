@@ -20,16 +20,20 @@ _PLACEHOLDER = re.compile(r"(?:\b(?:block|loop|stmt|root) )?\b(?:tirx|s_tir)\.(F
 _LEAD = re.compile(r"^[\w-]+: (?:ScheduleError: )?")
 
 _HELP = {
-    "neither a local complete block nor": "put decompose_reduction after this step",
-    "not a data parallel block iter": "take a spatial loop",
-    "consumer(s) of the given block to be": "a consumer is elsewhere: take a loop around it",
-    "producer(s) of the given block to be": "a producer is elsewhere: take a loop around it",
+    "neither a local complete block nor": (
+        "a block under it was decomposed: put decompose_reduction after this step"
+    ),
+    "not a data parallel block iter": "a block under it reduces over it: take a spatial loop",
+    "consumer(s) of the given block to be": (
+        "a consumer of the block is elsewhere: take a loop around all of them"
+    ),
+    "producer(s) of the given block to be": (
+        "a producer of the block is elsewhere: take a loop around all of them"
+    ),
     "is an output block": "outputs stay: move or inline the block that it reads",
     "has init statement": "a reduction cannot be inlined",
-    "would introduce padding": "the map leaves a tail: take numbers that divide, or give `pad`",
-    "CanProveEqual(sum_expr": "the map must send each index to one place, each place to one index",
 }
-"""What a message of TVM means for the plan."""
+"""What messages of TVM mean for a plan."""
 
 
 def planned(plan: Plan, sch: Schedule) -> Verdict | None:
@@ -60,9 +64,8 @@ def apply_step(piece: Workpiece, step: Step) -> None:
 
 def _told(error: BaseException) -> str:
     text = first_line(error, limit=1000)
-    help_ = next((help_ for mark, help_ in _HELP.items() if mark in text), "")
-    cut = _PLACEHOLDER.sub(_what, _LEAD.sub("", text))
-    return f"{help_} ({cut[:120]})" if help_ else cut[:200]
+    meant = next((meant for mark, meant in _HELP.items() if mark in text), "")
+    return meant or _PLACEHOLDER.sub(_what, _LEAD.sub("", text))[:200]
 
 
 def _what(found: re.Match[str]) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 PRIMITIVE_KEYS = ("do", "primitive", "op", "name")
 """The first of these that a step has names its primitive."""
@@ -50,11 +51,9 @@ def canonical_primitive(name: str) -> str:
     return PRIMITIVES.get(spelt, spelt)
 
 
-def canonical_arguments(
-    given: Mapping[object, object], known: Collection[str]
-) -> dict[object, object]:
+def canonical_arguments(given: Mapping[Any, Any], known: Collection[str]) -> dict[Any, Any]:
     """The same arguments under the names that the primitive has; unknown ones stay as they are."""
-    found: dict[object, object] = {}
+    found: dict[Any, Any] = {}
     for key, value in given.items():
         if key in IGNORED or value is None:
             continue
@@ -62,5 +61,5 @@ def canonical_arguments(
     return found
 
 
-def _meant(key: object, known: Collection[str]) -> object:
+def _meant(key: Any, known: Collection[str]) -> Any:
     return next((name for name in known if key in ARGUMENTS.get(name, ())), key)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 _SHOWN = 40
 _LONGEST = 320
@@ -18,7 +19,7 @@ class StepError(Exception):
         self.reason = reason
 
 
-def sentence(number: int, primitive: str, args: Mapping[str, object], error: StepError) -> str:
+def sentence(number: int, primitive: str, args: Mapping[Any, Any], error: StepError) -> str:
     """`step 3 split(loop='k'): factors multiply to 28, the loop extent is 32`; 1 is the first."""
     name = error.argument
     at_fault = f"{name}={shown(args[name])}" if name in args else name

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 from kope_tvm.outcome import Verdict, refuse
+from kope_tvm.plan.argument import Argument
 from kope_tvm.plan.primitive import Primitive
 from kope_tvm.plan.primitives import primitives
 from kope_tvm.plan.spelling import PRIMITIVE_KEYS, canonical_arguments, canonical_primitive
@@ -43,17 +45,14 @@ def read_step(number: int, given: object) -> Step | Verdict:
         reason = f"step {number}: expected a primitive's name by `do`, got {shown(named)}"
         return refuse("plan", "E_STEP", reason)
     primitive = canonical_primitive(named)
-    rest = {name: value for name, value in given.items() if name != key}
+    args = {name: value for name, value in given.items() if name != key}
     try:
-        return _read(_known(primitive), rest)
+        known = _known(primitive)
+        args = _spelt(known, args)
+        return _read(known, args)
     except StepError as error:
         spelt = primitive if primitive in primitives() else shown(named)
-        reason = sentence(number, spelt, _texts(rest), error)
-        return refuse("plan", "E_STEP", reason)
-
-
-def _texts(given: Mapping[object, object]) -> dict[str, object]:
-    return {name: value for name, value in given.items() if isinstance(name, str)}
+        return refuse("plan", "E_STEP", sentence(number, spelt, args, error))
 
 
 def _known(primitive: str) -> Primitive:
@@ -64,29 +63,33 @@ def _known(primitive: str) -> Primitive:
     raise StepError("", f"{why}; nearest: {near[0]}")
 
 
-def _read(primitive: Primitive, given: Mapping[object, object]) -> Step:
-    known = {argument.name: argument for argument in primitive.arguments}
+def _spelt(primitive: Primitive, given: dict[Any, Any]) -> dict[Any, Any]:
+    known = [argument.name for argument in primitive.arguments]
     if len(given) > _MOST_KEYS:
         raise StepError("keys", f"{len(given)} of them; arguments: {', '.join(known)}")
-    spelt = canonical_arguments(given, known)
-    _check_keys(spelt, known)
+    return canonical_arguments(given, known)
+
+
+def _read(primitive: Primitive, given: Mapping[Any, Any]) -> Step:
+    known = {argument.name: argument for argument in primitive.arguments}
+    _check_keys(given, known)
     args: dict[str, object] = {}
     for name, argument in known.items():
-        if name not in spelt and argument.is_required:
+        if name not in given and argument.is_required:
             raise StepError(name, f"missing; arguments: {', '.join(known)}")
-        if name in spelt:
-            args[name] = _value(name, argument.read, spelt[name])
+        if name in given:
+            args[name] = _value(argument, given[name])
     return Step(primitive.name, args)
 
 
-def _check_keys(given: Mapping[object, object], known: Collection[str]) -> None:
+def _check_keys(given: Mapping[Any, Any], known: Collection[str]) -> None:
     odd = next((key for key in given if key not in known), None)
     if odd is not None:
         raise StepError(shown(odd), f"not an argument of it; arguments: {', '.join(known)}")
 
 
-def _value(name: str, read: object, given: object) -> object:
+def _value(argument: Argument, given: object) -> object:
     try:
-        return read(given)  # type: ignore[operator]
+        return argument.read(given)
     except StepError as error:
-        raise StepError(name, error.reason) from None
+        raise StepError(argument.name, error.reason) from None

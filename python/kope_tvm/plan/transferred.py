@@ -24,8 +24,9 @@ from kope_tvm.space import fitted_tile
 def transferred(plan: Plan, extents_from: Mapping[str, int] | None, sch: Schedule) -> Plan | None:
     """The plan for the function of `sch`, which stays as it is.
 
-    Tiles and the blocks of a layout become the nearest in ratio that divide. `extents_from` are the extents of the plan's own function by loop name: where they are the same,
-    a tile stays even if it does not divide. None where the names, or what follows, do not fit.
+    Tiles and the blocks of a layout become the nearest in ratio that divide. `extents_from` are the
+    extents of the plan's own function by loop name: where they are the same, a tile stays even if
+    it does not divide. None where the names, or what follows, do not fit.
     """
     steps = read_steps([{"do": step.primitive, **step.args} for step in plan.steps])
     if isinstance(steps, Verdict):

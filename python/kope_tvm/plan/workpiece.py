@@ -62,8 +62,12 @@ class Workpiece:
         return stmt.init is None and any(int(one.iter_type) == REDUCE for one in stmt.iter_vars)
 
     def name_block(self, name: str | None, block: Any) -> None:
-        """Let steps call a new block so, beside TVM's own name."""
-        self._blocks[name or str(self.sch.get(block).name_hint)] = block
+        """Let steps call a new block so, or by TVM's name where no other has it."""
+        hint = str(self.sch.get(block).name_hint)
+        if name is None and block_names(self.main).count(hint) > 1:
+            self._blocks.pop(hint, None)
+        else:
+            self._blocks[name or hint] = block
 
     def check_new_block(self, name: str | None) -> None:
         """Raises StepError where another block is called so."""

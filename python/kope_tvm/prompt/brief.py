@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from kope_tvm.chat.tokens import bound, messages_bound
@@ -15,6 +16,8 @@ from kope_tvm.prompt.sections import sections
 from kope_tvm.prompt.view import View
 
 _MOST_SCHEMA_TOKENS = 700
+_count = lru_cache(maxsize=4096)(bound)
+"""Most pieces of a prompt were in the one before."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,8 @@ class Brief:
 
 def brief(view: View) -> Brief:
     """The prompt of a round."""
-    schema = reply_schema(view)
-    parts = [
-        Part(name, section.TITLE, tuple(section.items(view))) for name, section in sections()
-    ]
+    schema = reply_schema(view.lanes, view.programs, view.notes)
+    parts = [Part(name, section.TITLE, tuple(section.items(view))) for name, section in sections()]
     states = {program.name: program.text for program in view.programs}
     return packed_brief(parts, schema, states, view.limit_tokens)
 
@@ -48,22 +49,22 @@ def packed_brief(
     system = "\n".join(item.text for part in parts if not part.title for item in part.items)
     schema = _affordable(schema, limit)
     schema_text = _compact(schema)
-    left = limit - bound(schema_text) - messages_bound("", "")
-    system = cut_to(system, max(left, 0), bound)
-    packed = pack([part for part in parts if part.title], max(left - bound(system), 0), bound)
+    left = limit - _count(schema_text) - messages_bound("", "")
+    system = cut_to(system, max(left, 0), _count)
+    packed = pack([part for part in parts if part.title], max(left - _count(system), 0), _count)
     return Brief(
         system,
         packed.text,
         schema,
         states,
-        messages_bound(system, packed.text) + bound(schema_text),
+        messages_bound(system, packed.text) + _count(schema_text),
         packed.dropped,
     )
 
 
 def _affordable(schema: Mapping[str, Any], limit: int) -> Mapping[str, Any]:
     """The schema, or any object where the prompt would be left too little."""
-    is_small = bound(_compact(schema)) <= min(_MOST_SCHEMA_TOKENS, limit // 3)
+    is_small = _count(_compact(schema)) <= min(_MOST_SCHEMA_TOKENS, limit // 3)
     return schema if is_small else {"type": "object"}
 
 

@@ -12,12 +12,12 @@ import json_repair
 
 MAX_CHARS = 1 << 16
 """Of a reply that is looked at; a reply of 600 tokens has 3000."""
-_MAX_MENDED_CHARS = 1 << 14
+_MAX_MENDED_CHARS = 1 << 13
 _MAX_DEPTH = 48
 _LIST_DEPTH = 2
 """Of the list of proposals: what is open beyond it is one of them."""
-_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_THOUGHT_END = re.compile(r"^.*</(?:think|thinking|reasoning)>", re.DOTALL | re.IGNORECASE)
+_THOUGHT_TAGS = ("think", "thinking", "reasoning")
+_OPENING = re.compile(r"\{\s*[\"']proposals[\"']")
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.DOTALL)
 
 
@@ -40,7 +40,7 @@ def parsed(text: str) -> Found:
 
     Looks past thoughts, fences and prose; mends trailing commas, quotes and a cut end.
     """
-    text = _THOUGHT_END.sub("", _THOUGHT.sub("", text[:MAX_CHARS])).strip()
+    text = _without_thoughts(text[:MAX_CHARS]).strip()
     if not text:
         raise UnreadableError("empty reply")
     if _depth(text) > _MAX_DEPTH:
@@ -52,6 +52,22 @@ def parsed(text: str) -> Found:
     return _mended(text)
 
 
+def _without_thoughts(text: str) -> str:
+    """What follows the last thought, or goes before it where nothing follows."""
+    for tag in _THOUGHT_TAGS:
+        before, found, after = text.rpartition(f"</{tag}>")
+        if found:
+            text = after if "{" in after or "[" in after else before
+    return text
+
+
+def _start(text: str) -> int:
+    """Where the object that is asked for begins, else the first bracket; -1 where there is none."""
+    openings = [found.start() for found in _OPENING.finditer(text)]
+    brackets = [at for at in (text.find("{"), text.find("[")) if at >= 0]
+    return max(openings, default=min(brackets, default=-1))
+
+
 def _candidates(text: str) -> list[str]:
     fenced = [found[1].strip() for found in _FENCE.finditer(text)]
     return [text, *fenced, *(_embedded(text))]
@@ -59,12 +75,11 @@ def _candidates(text: str) -> list[str]:
 
 def _embedded(text: str) -> list[str]:
     """From the first bracket to the last of its kind."""
-    found = []
-    for first, last in ("{}", "[]"):
-        start, end = text.find(first), text.rfind(last)
-        if 0 <= start < end:
-            found.append(text[start : end + 1])
-    return found
+    start = _start(text)
+    if start < 0:
+        return []
+    end = text.rfind("}" if text[start] == "{" else "]")
+    return [text[start : end + 1]]
 
 
 def _strict(text: str) -> Any:
@@ -76,7 +91,7 @@ def _strict(text: str) -> Any:
 
 
 def _mended(text: str) -> Found:
-    start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
+    start = _start(text)
     if start < 0:
         raise UnreadableError("no JSON object in the reply")
     try:

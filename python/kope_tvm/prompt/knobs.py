@@ -17,6 +17,7 @@ _MADE_BY = {
     "CacheRead": "read cache of", "CacheWrite": "write cache of", "RFactor": "partial",
     "DecomposeReduction": "init of", "GetConsumers": "consumer of", "GetProducers": "producer of",
 }  # fmt: skip
+_PART = "inner"
 _MAX_OPTIONS = 12
 
 
@@ -26,7 +27,7 @@ class KnobLine:
 
     knob: Knob
     role: str
-    """e.g. `unrolled inner part of matmul.i0`; empty where the trace does not tell."""
+    """e.g. `unrolled matmul.i0`, the part of that loop which is unrolled; empty where unknown."""
 
     @property
     def name(self) -> str:
@@ -36,12 +37,12 @@ class KnobLine:
     def legal(self) -> str:
         """The legal values in few words."""
         if isinstance(self.knob.value, tuple):
-            inner = f", last <= {self.knob.max_innermost}" if self.knob.max_innermost else ""
-            return f"{len(self.knob.value)} factors of {prod(self.knob.value)}{inner}"
+            extent, most = prod(self.knob.value), self.knob.max_innermost
+            return f"product {extent}" + (f", last <= {most}" if 0 < most < extent else "")
         if self.knob.kind == "SampleComputeLocation":
-            return "-2 inline, -1 own nest, k >= 0 under the consumer's loop k"
+            return "-2 inline, -1 own nest, else a consumer's loop"
         options = [plain_number(option) for option in self.knob.options]
-        return f"one of {','.join(options[:_MAX_OPTIONS])}"
+        return f"of {','.join(options[:_MAX_OPTIONS])}"
 
     @property
     def is_fixed(self) -> bool:
@@ -87,14 +88,16 @@ class _Roles:
             self._note_uses(kind, inputs, attrs, outputs)
 
     def role(self, index: int) -> str:
-        """What the outputs of a sampling instruction are used for, the first two uses."""
+        """What the outputs of a sampling instruction are used for, and how many uses more."""
         kind, inputs, _, outputs = self._instructions[index]
         if kind == "SampleComputeLocation":
             return f"where {self._names.get(str(inputs[0]), 'a block')} is computed"
         if kind == "SamplePerfectTile":
-            return f"tile of {self._names.get(str(inputs[0]), 'a loop')}"
+            return f"tile {self._names.get(str(inputs[0]), 'a loop')}"
         uses = list(dict.fromkeys(self._uses.get(str(outputs[0]), ())))
-        return "; ".join(uses[:2]) + (f"; {len(uses) - 2} more" if len(uses) > 2 else "")
+        # What is known by name tells more than parts of what the schedule made.
+        uses.sort(key=lambda use: (use.split(" ")[0] == _PART, " of " in use))
+        return "".join(uses[:1]) + (f" (+{len(uses) - 1})" if len(uses) > 1 else "")
 
     def _follow(self, kind: str, inputs: list[Any], attrs: list[Any], outputs: list[str]) -> None:
         if kind == "GetSBlock":
@@ -126,8 +129,8 @@ class _Roles:
             if not isinstance(one, str) or not re.fullmatch(r"v\d+", one):
                 continue
             if kind == "Split" and position <= len(outputs):
-                made = self._marks.get(outputs[position - 1], "inner part")
+                made = self._marks.get(outputs[position - 1], _PART)
                 place = self._names.get(inputs[0], "a loop")
-                self._uses.setdefault(one, []).append(f"{made} of {place}")
+                self._uses.setdefault(one, []).append(f"{made} {place}")
             elif kind == "Annotate":
                 self._uses.setdefault(one, []).append(str(attrs[0]).replace("meta_schedule.", ""))

@@ -13,7 +13,6 @@ from tvm import s_tir, tirx
 
 _KIND_MARKS = {1: "p", 2: "v", 3: "u", 4: "t"}
 """`ForKind`: parallel, vectorized, unrolled, bound to a thread; serial has no mark."""
-_REDUCE = 2
 _SHORT_DTYPES = {"float": "f", "uint": "u", "int": "i", "bfloat": "bf"}
 _NOISE = (
     (re.compile(r"\bT\.(?:float|int|uint|bfloat)\d+\((-?[\w.+-]+)\)"), r"\1"),
@@ -37,9 +36,12 @@ class Nest:
 
 @dataclass(frozen=True)
 class LoopTree:
-    """A function's nests in order, and its buffers."""
+    """A function's nests in order."""
 
     buffers: str
+    """Parameters, and temporaries of another type than theirs: the others' shapes show in the
+    loops.
+    """
     nests: tuple[Nest, ...]
     loops: tuple[tuple[str, tuple[str, ...]], ...]
     """Of each block, in order: the names of the loops around it, outermost first."""
@@ -100,8 +102,10 @@ def _buffers(func: Any, root: Any) -> str:
         for var in func.params
         if tirx.buffer.is_buffer_var(var)
     ]
-    inner = [_buffer(buffer) for buffer in root.alloc_buffers] if root is not None else []
-    return f"({', '.join(params)})" + (f" temporaries {', '.join(inner)}" if inner else "")
+    usual = {_dtype(var) for var in func.params if tirx.buffer.is_buffer_var(var)}
+    inner = root.alloc_buffers if root is not None else ()
+    odd = [_buffer(buffer) for buffer in inner if len(usual) > 1 or _dtype(buffer) not in usual]
+    return f"({', '.join(params)})" + (f" temporaries {', '.join(odd)}" if odd else "")
 
 
 def _writes(body: Any) -> Iterator[Any]:
@@ -118,10 +122,15 @@ def _writes(body: Any) -> Iterator[Any]:
 
 
 def _buffer(buffer: Any) -> str:
-    dtype = str(buffer.dtype)
-    name, bits = dtype.rstrip("0123456789"), dtype[len(dtype.rstrip("0123456789")) :]
     shape = ",".join(str(dim) for dim in buffer.shape)
-    return f"{buffer.name}:{_SHORT_DTYPES.get(name, name)}{bits}[{shape}]"
+    return f"{buffer.name}:{_dtype(buffer)}[{shape}]"
+
+
+def _dtype(buffer: Any) -> str:
+    """`f32` for float32."""
+    dtype = str(buffer.dtype)
+    name = dtype.rstrip("0123456789")
+    return _SHORT_DTYPES.get(name, name) + dtype[len(name) :]
 
 
 def _children(node: Any) -> Sequence[Any]:
@@ -209,9 +218,12 @@ def _statement(block: Any) -> str:
     if not isinstance(body, tirx.BufferStore):
         reads = ",".join(region.source.name for region in block.reads)
         return f"{','.join(w.source.name for w in block.writes)}<-{reads}"
-    left = f"{body.buffer.name}[{','.join(str(index) for index in body.indices)}]"
+    name, indices = body.buffer.name, ",".join(str(index) for index in body.indices)
+    left = _plain(f"[{indices}]")
+    # `_` is what stands left of `=`; a block is mostly called as the buffer that it writes.
+    value = _plain(str(body.value).splitlines()[-1]).replace(f"{name}{left}", "_")
     init = f"; init {_plain(str(block.init.value))}" if _is_store(block.init) else ""
-    return f"{_plain(left)}={_plain(str(body.value).splitlines()[-1])}{init}"
+    return f"{'' if name == block.name_hint else name}{left}={value}{init}"
 
 
 def _is_store(node: Any) -> bool:
@@ -219,7 +231,7 @@ def _is_store(node: Any) -> bool:
 
 
 def _bindings(node: Any) -> tuple[dict[str, str], str]:
-    """What each block iterator is bound to: names to put in its place, and what is no name."""
+    """What each block iterator is bound to: names to put in its place, and the rest as text."""
     names, odd = {}, []
     for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True):
         bound = _plain(str(value).splitlines()[-1])
@@ -227,13 +239,9 @@ def _bindings(node: Any) -> tuple[dict[str, str], str]:
             names[axis.var.name] = bound
         else:
             odd.append(f"{axis.var.name}={bound}")
-    reduce = [
-        names.get(a.var.name, a.var.name) for a in node.block.iter_vars if a.iter_type == _REDUCE
-    ]
-    marks = [f"reduces {','.join(reduce)}"] if reduce else []
     if str(node.predicate) not in ("True", "T.bool(True)", "1"):
-        marks.append(f"where {_plain(str(node.predicate).splitlines()[-1])}")
-    text = "; ".join([*odd, *marks])
+        odd.append(f"where {_plain(str(node.predicate).splitlines()[-1])}")
+    text = "; ".join(odd)
     return names, f"; {text}" if text else ""
 
 

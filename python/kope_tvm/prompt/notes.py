@@ -25,7 +25,7 @@ class Notes:
     def __init__(self, bench: Workbench) -> None:
         self._mod = bench.mod
         self._outlines: dict[str, LoopTree | None] = {}
-        self._spaces: dict[str, Space | None] = {}
+        self._spaces: dict[str, Space] = {}
         self._lines: dict[str, tuple[KnobLine, ...]] = {}
 
     @cached_property
@@ -49,9 +49,14 @@ class Notes:
 
     def space(self, trial: Trial) -> Space | None:
         """The setting that a trial was; None in the other lanes."""
-        if trial.state not in self._spaces:
-            self._spaces[trial.state] = _space_of(trial)
-        return self._spaces[trial.state]
+        proposal = trial.proposal
+        return self.space_of(proposal) if isinstance(proposal, Decisions) else None
+
+    def space_of(self, proposal: Decisions) -> Space:
+        """The setting as a space, parsed once."""
+        if proposal.trace not in self._spaces:
+            self._spaces[proposal.trace] = Space(proposal.space, proposal.trace)
+        return self._spaces[proposal.trace]
 
     def knob_lines(self, space: Space) -> tuple[KnobLine, ...]:
         """The knobs of a space with what they do."""
@@ -70,17 +75,10 @@ def notes_of(bench: Workbench) -> Notes:
     return _NOTES[bench]
 
 
-def _space_of(trial: Trial) -> Space | None:
-    proposal = trial.proposal
-    return Space(proposal.space, proposal.trace) if isinstance(proposal, Decisions) else None
-
-
 def state_text(trial: Trial) -> str:
     """What `Request.states` holds of a trial, as JSON."""
     proposal = trial.proposal
-    return program_text(
-        lane_of(proposal), space_of(proposal), proposal_text(proposal), trial.state
-    )
+    return program_text(lane_of(proposal), space_of(proposal), proposal_text(proposal), trial.state)
 
 
 def program_text(lane: str, space: str, text: str, state: str = "") -> str:

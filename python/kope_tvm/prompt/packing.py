@@ -43,15 +43,17 @@ def pack(parts: Sequence[Part], limit: int, count: Count) -> Packed:
     Required pieces come first and are cut line by line where they are too much on their own; the
     others by value per token.
     """
-    chosen, left = _required(parts, limit, count)
+    chosen: _Chosen = set()
+    left = limit
     dropped = []
-    for number, item in _ranked(parts, count):
-        cost = _cost(parts[number], item, chosen, number, count)
-        if cost <= left:
-            chosen.add((number, _index(parts[number], item)))
+    for piece in _ranked(parts, count):
+        is_first = all(number != piece.number for number, _ in chosen)
+        cost = piece.tokens + (count(_head(parts[piece.number])) if is_first else 0)
+        if cost <= left or piece.item.required:
+            chosen.add((piece.number, piece.index))
             left -= cost
         else:
-            dropped.append(Dropped(parts[number].section, count(item.text)))
+            dropped.append(Dropped(parts[piece.number].section, piece.tokens))
     return _within(parts, chosen, limit, count, dropped)
 
 
@@ -59,35 +61,31 @@ _Chosen = set[tuple[int, int]]
 """Numbers of a part and of an item in it."""
 
 
-def _required(parts: Sequence[Part], limit: int, count: Count) -> tuple[_Chosen, int]:
-    chosen: _Chosen = set()
-    left = limit
-    for number, part in enumerate(parts):
-        for index, item in enumerate(part.items):
-            if item.required:
-                left -= _cost(part, item, chosen, number, count)
-                chosen.add((number, index))
-    return chosen, left
+@dataclass(frozen=True)
+class _Piece:
+    number: int
+    """Of its part."""
+    index: int
+    """In its part."""
+    item: Item
+    tokens: int
+    """With its line break."""
 
 
-def _ranked(parts: Sequence[Part], count: Count) -> list[tuple[int, Item]]:
-    spare = [(number, item) for number, part in enumerate(parts) for item in part.items]
-    spare = [pair for pair in spare if not pair[1].required]
-    return sorted(spare, key=lambda pair: -pair[1].value / max(count(pair[1].text), 1))
-
-
-def _cost(part: Part, item: Item, chosen: _Chosen, number: int, count: Count) -> int:
-    """Of the item with its line break, and of the title where it is the part's first."""
-    is_first = all(one != number for one, _ in chosen)
-    return count(f"{item.text}\n") + (count(_head(part)) if is_first else 0)
+def _ranked(parts: Sequence[Part], count: Count) -> list[_Piece]:
+    """What is required in its order, then the others by value per token."""
+    pieces = [
+        _Piece(number, index, item, count(f"{item.text}\n"))
+        for number, part in enumerate(parts)
+        for index, item in enumerate(part.items)
+    ]
+    required = [piece for piece in pieces if piece.item.required]
+    spare = [piece for piece in pieces if not piece.item.required]
+    return required + sorted(spare, key=lambda one: -one.item.value / max(one.tokens, 1))
 
 
 def _head(part: Part) -> str:
     return f"## {part.title}\n" if part.title else ""
-
-
-def _index(part: Part, item: Item) -> int:
-    return next(index for index, one in enumerate(part.items) if one is item)
 
 
 def _within(

@@ -32,8 +32,10 @@ class Program:
 
 
 def programs(context: Context, bench: Workbench, notes: Notes) -> tuple[Program, ...]:
-    """`s1` the incumbent, `s2`, `s3` the next best of other spaces, `r1`... first guesses of rules
-    not tried yet, `k1` the best setting of MetaSchedule's own space; four at most.
+    """Four at most, under the names that a reply calls them by.
+
+    `s1` is the incumbent, `s2`, `s3` the next best of other spaces, `r1`... first guesses of rules
+    not tried yet, `k1` a setting of MetaSchedule's own space.
     """
     measured = _measured(context, notes)
     chosen = [*_measured_programs(measured, notes)]

@@ -69,10 +69,14 @@ def read_reply(
     except UnreadableError as error:
         return Reading(refused=(_refused(str(error), text),))
     reader = _Reader(states, open_lanes, replace(origin, tokens=0))
-    cut = [_refused("the reply was cut off here", given.pop())] if found_json.is_cut and given else []
+    cut = (
+        [_refused("the reply was cut off here", given.pop())] if found_json.is_cut and given else []
+    )
     found = [reader.read(piece) for piece in given[:MOST_PROPOSALS]]
     refused = [*(one for one in found if isinstance(one, Refused)), *cut]
-    refused += [_refused(f"more than {MOST_PROPOSALS} proposals", p) for p in given[MOST_PROPOSALS:]]
+    refused += [
+        _refused(f"more than {MOST_PROPOSALS} proposals", p) for p in given[MOST_PROPOSALS:]
+    ]
     proposals = [one for one in found if not isinstance(one, Refused)]
     return Reading(_charged(proposals, origin.tokens), tuple(refused), wants_stop)
 
@@ -137,7 +141,9 @@ class _Reader:
         readers = {"decisions": self._decisions, "plan": self._plan, "rewrite": self._rewrite}
         if lane not in readers or lane not in self._open_lanes:
             wanted = ", ".join(self._open_lanes)
-            return _refused(f"lane {str(given.get('lane'))[:20]!r} is not open; open: {wanted}", given)
+            return _refused(
+                f"lane {str(given.get('lane'))[:20]!r} is not open; open: {wanted}", given
+            )
         try:
             found = readers[lane](given)
         except (ValueError, RecursionError) as error:
@@ -169,12 +175,11 @@ class _Reader:
             found = turned(space, given.get("values", []))
         except SettingError as error:
             raise ValueError(f"decisions from {name}: {error}") from None
-        change = difference(space, found)
-        if not change and state.get("state"):
+        is_same = [knob.value for knob in found.knobs] == [knob.value for knob in space.knobs]
+        if is_same and state.get("state"):
             raise ValueError(f"decisions from {name}: nothing changes; {name} was measured already")
-        origin = replace(
-            self._origin, parent=state.get("state", ""), change=change or f"{name} as it is"
-        )
+        change = f"{name} as it is" if is_same else difference(space, found)
+        origin = replace(self._origin, parent=state.get("state", ""), change=change)
         return Decisions(space.name, found.trace, origin)
 
     def _plan(self, given: Mapping[str, Any]) -> Proposal | Verdict:
@@ -213,7 +218,11 @@ def _lane(given: Mapping[str, Any]) -> str:
     if named:
         return named
     return next(
-        (lane for key, lane in (("script", "rewrite"), ("values", "decisions"), ("steps", "plan")) if key in given),
+        (
+            lane
+            for key, lane in (("script", "rewrite"), ("values", "decisions"), ("steps", "plan"))
+            if key in given
+        ),
         "",
     )
 

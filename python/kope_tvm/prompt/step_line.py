@@ -16,7 +16,9 @@ _FILLERS = frozenset({"at", "of"})
 _LIST = "loops"
 """The argument that takes all words that are left."""
 _MAX_CHARS = 400
-_WORD = re.compile(r"lambda[^:]*:\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|.*)|\[[^\]]*\]|[^\s,;]+")
+_WORD = re.compile(
+    r"lambda[^:]*:\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|.*)|(?:\w+=)?\[[^\]]*\]|[^\s,;]+"
+)
 
 
 def step_of(line: str) -> dict[str, object]:
@@ -60,8 +62,13 @@ def _placed(
     arguments: Sequence[Argument], words: list[str], found: Mapping[str, object]
 ) -> dict[str, object]:
     """Words to arguments in their order; optional ones only where words are left for them."""
+    if not words:
+        return {}
     free = [one for one in arguments if one.name not in found and one.name != "into"]
-    spare = len(words) - sum(one.is_required for one in free)
+    needed = sum(one.is_required for one in free)
+    if len(words) < needed and "." in words[0]:  # `C.i` as a menu spells the loop of a block
+        words = [*words[0].rsplit(".", 1), *words[1:]]
+    spare = len(words) - needed
     placed: dict[str, object] = {}
     for argument in free:
         if not words:

@@ -41,12 +41,14 @@ class Transition(Protocol):
 
 
 class Fix(Protocol):
-    """What mended a failure like this one before."""
+    """What was done about a failure like this one before."""
 
     @property
     def reason(self) -> str: ...
     @property
     def change(self) -> str: ...
+    @property
+    def worked(self) -> bool: ...
 
 
 @dataclass(frozen=True)

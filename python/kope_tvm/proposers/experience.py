@@ -21,6 +21,7 @@ from kope_tvm.proposal import (
     proposal_from,
     proposal_text,
 )
+from kope_tvm.schedule_error import TVM_ERRORS
 from kope_tvm.seat import Seat
 from kope_tvm.space import Space, difference, neighbours, transferred
 from kope_tvm.workbench import Workbench, trace_text
@@ -87,8 +88,11 @@ class Experience:
         return [space for space in self._workbench.rule_spaces if space.name == name]
 
     def _moved_plan(self, source: Plan) -> Iterator[Plan]:
-        with self._workbench.tvm_target:
-            moved = transferred_plan(source, None, Schedule(self._workbench.mod))
+        try:
+            with self._workbench.tvm_target:
+                moved = transferred_plan(source, None, Schedule(self._workbench.mod))
+        except TVM_ERRORS:  # The plan names what only its own function has.
+            return
         if moved is not None:
             yield moved
 

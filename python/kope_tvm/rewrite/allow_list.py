@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from kope_tvm.rewrite import constructs
@@ -24,10 +24,10 @@ from kope_tvm.rewrite.expressions import (
     refuse_node,
 )
 from kope_tvm.rewrite.text import Offence, Refusal
+from kope_tvm.rewrite.weight import Weight, check_weight, weight_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
 _MAX_NAME = 64
-_MAX_WEIGHT = 500
 
 
 def first_offence(tree: ast.Module) -> Offence | None:
@@ -46,8 +46,7 @@ class _Check:
 
     def __init__(self) -> None:
         self.names: set[str] = set()
-        self.weights: dict[str, int] = {}
-        """Nodes of each named value with the values that it names written out."""
+        self.named: dict[str, Weight] = {}
         self.statements: dict[type[ast.stmt], Callable[..., None]] = {
             ast.Pass: lambda statement: None,
             ast.Expr: self._effect,
@@ -106,6 +105,18 @@ class _Check:
             raise refuse_node(node, f"the name {name!r} is taken")
         self.names.add(name)
 
+    def _number(self, node: ast.expr) -> None:
+        check_number(node, self.names)
+        check_weight(node, self.named)
+
+    def _numbers(self, nodes: Iterable[ast.expr]) -> None:
+        for node in nodes:
+            self._number(node)
+
+    def _element(self, node: ast.expr, *, slices: bool) -> None:
+        check_element(node, self.names, slices=slices)
+        check_weight(node, self.named)
+
     @contextmanager
     def _scope(self) -> Iterator[None]:
         outer = set(self.names)
@@ -127,22 +138,22 @@ class _Check:
         if node.keywords:
             raise refuse_node(node, "it takes no keywords")
         if effect == "where":
-            check_numbers(node.args, self.names)
+            self._numbers(node.args)
             return
         for given in node.args:
             for element in given.elts if isinstance(given, ast.List) else [given]:
                 if isinstance(element, ast.Name):
-                    check_number(element, self.names)
+                    self._number(element)
                 else:
-                    check_element(element, self.names, slices=True)
+                    self._element(element, slices=True)
 
     def _assign(self, statement: ast.Assign) -> None:
         if len(statement.targets) != 1:
             raise refuse_node(statement, "one target an assignment")
         target, value = statement.targets[0], statement.value
         if isinstance(target, ast.Subscript):
-            check_element(target, self.names, slices=False)
-            check_number(value, self.names)
+            self._element(target, slices=False)
+            self._number(value)
         elif called(value) in ("sblock_alloc_buffer", "match_buffer"):
             self._allocate(target, value)
         else:
@@ -156,7 +167,7 @@ class _Check:
         for matched in value.args[:num_before]:
             if not isinstance(matched, ast.Name):
                 raise refuse_node(value, "only a parameter is matched")
-            check_number(matched, self.names)
+            self._number(matched)
         self._buffer(value, num_before)
         self._new(target)
 
@@ -169,7 +180,7 @@ class _Check:
         if axis in ("axis.spatial", "axis.reduce") and len(value.args) == 2:
             domain, binding = value.args
             bounds = domain.elts if isinstance(domain, ast.Tuple | ast.List) else [domain]
-            check_numbers([*bounds, binding], self.names)
+            self._numbers([*bounds, binding])
             self._new_ones(target, 1)
         elif axis == "axis.remap" and len(value.args) == 2:
             self._new_ones(target, self._remapped(value))
@@ -181,7 +192,7 @@ class _Check:
         text = kinds.value if isinstance(kinds, ast.Constant) else None
         if not isinstance(bindings, ast.List | ast.Tuple) or not isinstance(text, str):
             raise refuse_node(value, 'expected T.axis.remap("SSR", [i, j, k])')
-        check_numbers(bindings.elts, self.names)
+        self._numbers(bindings.elts)
         if set(text) - set("SR") or len(text) != len(bindings.elts):
             raise refuse_node(value, f"{text[:8]!r} for {len(bindings.elts)} axes: one S or R each")
         return len(bindings.elts)
@@ -211,25 +222,17 @@ class _Check:
         typed = inner is None or of_t(inner) in constructs.SCALARS
         if of_t(outer) != "let" or not typed or value is None:
             raise refuse_node(statement, "expected `x = value` or `x: T.float32 = value`")
-        check_number(value, self.names)
+        self._number(value)
         self._new(statement.target)
-        self._weigh(statement.target, value)
-
-    def _weigh(self, target: ast.AST, value: ast.expr) -> None:
-        """TVM writes named values out where they index a buffer: 2**n nodes of n doublings."""
-        weight = 0
-        for node in ast.walk(value):
-            weight += self.weights.get(node.id, 1) if isinstance(node, ast.Name) else 1
-        if weight > _MAX_WEIGHT:
-            raise refuse_node(target, "it is made of too many values that are made of others")
-        if isinstance(target, ast.Name):
-            self.weights[target.id] = weight
+        if isinstance(statement.target, ast.Name):
+            self.named[statement.target.id] = weight_of(value, self.named)
 
     def _update(self, statement: ast.AugAssign) -> None:
-        check_element(statement.target, self.names, slices=False)
+        self._element(statement.target, slices=False)
         load = ast.Subscript(ast.Name("_"), ast.Constant(0), ast.Load())
         whole = ast.BinOp(load, statement.op, statement.value)
         check_number(ast.copy_location(whole, statement), self.names | {"_"})
+        check_weight(statement.value, self.named)
 
     def _loop(self, statement: ast.For) -> None:
         iterator = statement.iter
@@ -243,13 +246,13 @@ class _Check:
             if keyword.arg not in constructs.LOOPS[kind]:
                 raise refuse_node(iterator, f"its argument {keyword.arg!r} is not read")
             check_string(keyword.value, constructs.THREADS, "thread")
-        check_numbers(iterator.args, self.names)
+        self._numbers(iterator.args)
         with self._scope():
             self._new_ones(statement.target, len(iterator.args) if kind == "grid" else 1)
             self._body(statement.body)
 
     def _branch(self, statement: ast.If) -> None:
-        check_number(statement.test, self.names)
+        self._number(statement.test)
         for body in (statement.body, statement.orelse):
             with self._scope():
                 self._body(body)

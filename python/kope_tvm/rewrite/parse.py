@@ -8,11 +8,13 @@ import re
 from threading import Lock
 
 import tvm
-from tvm.script import from_source, tirx
+from tvm.script import from_source
 
 from kope_tvm.outcome import Verdict, refuse
 from kope_tvm.rewrite.allow_list import first_offence
+from kope_tvm.rewrite.constructs import NAMESPACE
 from kope_tvm.rewrite.contract import GATE, first_breach
+from kope_tvm.rewrite.namespace import restricted
 from kope_tvm.rewrite.spelling import modernised
 from kope_tvm.rewrite.text import Refusal, tree_of
 
@@ -53,7 +55,7 @@ def _parsed(tree: ast.Module) -> tvm.tirx.PrimFunc | Verdict:
     text = ast.unparse(tree)
     try:
         with _PARSING:
-            return from_source(text, extra_vars={"T": tirx})
+            return from_source(text, extra_vars={NAMESPACE: restricted()})
     except Exception as error:
         return refuse(GATE, "E_SCRIPT", _message(error, text, tree))
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kope_tvm.plan.argument import Argument, buffer, integer, new_name, text
+from kope_tvm.plan.nest import realizes
 from kope_tvm.plan.primitive import BLOCK, Args, Primitive
 from kope_tvm.plan.step_error import StepError
 from kope_tvm.plan.workpiece import Workpiece
@@ -50,15 +51,26 @@ def _cache_write(piece: Workpiece, args: Args) -> None:
     block, scope = piece.block(args["block"]), _scope(piece, args)
     piece.check_new_block(args.get("into"))
     at = position(piece.sch.get(block).writes, args["buffer"], "writes")
+    _check_only_writer(piece, piece.sch.get(block).writes[at].source)
     piece.name_block(args.get("into"), piece.sch.cache_write(block, at, scope))
 
 
 def _reindex(piece: Workpiece, args: Args) -> None:
     block = piece.block(args["block"])
     piece.check_new_block(args.get("into"))
-    piece.name_block(
-        args.get("into"), piece.sch.reindex(block, region(piece, block, args["buffer"]))
-    )
+    side, place = region(piece, block, args["buffer"])
+    if side == "write":
+        _check_only_writer(piece, piece.sch.get(block).writes[place].source)
+    piece.name_block(args.get("into"), piece.sch.reindex(block, (side, place)))
+
+
+def _check_only_writer(piece: Workpiece, source: Any) -> None:
+    """TVM does not ask, and computes something else."""
+    blocks = [one.block for one in realizes(piece.main)]
+    writers = [b for b in blocks if any(region.source.same_as(source) for region in b.writes)]
+    if len(writers) > 1:
+        names = ", ".join(str(block.name_hint) for block in writers)
+        raise StepError("buffer", f"{names} write it: put decompose_reduction after this step")
 
 
 def region(piece: Workpiece, block: Any, wanted: str | int) -> tuple[str, int]:

@@ -21,7 +21,7 @@ def _transform_layout(piece: Workpiece, args: Args) -> None:
     block = piece.block(args["block"])
     source = source_of(piece, block, args["buffer"])
     check_own(piece, source)
-    mapped = index_map(args["map"], len(source.shape))
+    mapped = index_map(args["map"], shape_of(source), may_pad="pad" in args)
     place = region(piece, block, args["buffer"])
     piece.sch.transform_layout(block, place, mapped, pad_value=_pad(args, source))
 

@@ -30,6 +30,7 @@ _LOOP_KEYS = {
     "software_pipeline_order",
     "software_pipeline_stage",
 }
+_LIST_KEYS = {key for key in _LOOP_KEYS if key.startswith("software_pipeline")}
 _BLOCK_KEYS = {"double_buffer_scope"}
 
 
@@ -109,13 +110,17 @@ def _bind(piece: Workpiece, args: Args) -> None:
 
 
 def _annotate(piece: Workpiece, args: Args) -> None:
-    block, key = piece.block(args["block"]), args["key"]
+    block, key, value = piece.block(args["block"]), args["key"], args["value"]
+    if (key in _LIST_KEYS) != isinstance(value, list):
+        raise StepError("value", f"{key} takes {'a list' if key in _LIST_KEYS else 'an integer'}")
     if key in _BLOCK_KEYS:
-        piece.sch.annotate(block, key, args["value"])
+        if value >= len(piece.sch.get(block).writes):
+            raise StepError("value", "expected the place of a buffer that the block writes")
+        piece.sch.annotate(block, key, value)
         return
     if "loop" not in args:
         raise StepError("key", "it belongs to a loop: give one by `loop`")
-    piece.sch.annotate(piece.rv(block, piece.loop(block, args["loop"])), key, args["value"])
+    piece.sch.annotate(piece.rv(block, piece.loop(block, args["loop"])), key, value)
 
 
 PRIMITIVES = (

@@ -7,19 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 from kope_tvm.plan.argument import Argument, name
+from kope_tvm.plan.nest import Loop
 from kope_tvm.plan.primitive import BLOCK, Args, Primitive
 from kope_tvm.plan.step_error import StepError
 from kope_tvm.plan.workpiece import Workpiece
 
 
-def _at(piece: Workpiece, args: Args) -> tuple[Any, Any]:
-    """The block to be moved, and the loop that it goes under."""
+def _at(piece: Workpiece, args: Args) -> tuple[Any, Any, Loop]:
+    """The block to be moved, the block whose loop it goes under, and that loop."""
     block = piece.block(args["block"])
     owner = args.get("of") or _owner(piece, args)
-    if owner == args["block"]:
-        raise StepError("of", "a block cannot be computed at its own loop")
     other = piece.block(owner, "of")
-    return block, piece.rv(other, piece.loop(other, args["at"], "at"))
+    if piece.sch.get_sref(other).same_as(piece.sch.get_sref(block)):
+        raise StepError("of", "a block cannot be computed at its own loop")
+    return block, other, piece.loop(other, args["at"], "at")
 
 
 def _owner(piece: Workpiece, args: Args) -> str:
@@ -44,11 +45,24 @@ def _loop(piece: Workpiece, block: str, loop: str) -> Any:
 
 
 def _compute_at(piece: Workpiece, args: Args) -> None:
-    piece.sch.compute_at(*_at(piece, args))
+    block, other, loop = _at(piece, args)
+    piece.sch.compute_at(block, piece.rv(other, loop))
 
 
 def _reverse_compute_at(piece: Workpiece, args: Args) -> None:
-    piece.sch.reverse_compute_at(*_at(piece, args))
+    block, other, loop = _at(piece, args)
+    nest = piece.loops(other)
+    reduced = [one.name for one in nest[: nest.index(loop) + 1] if one.kind == "reduce"]
+    if reduced:
+        reason = f"it lies in reduction loop {reduced[0]!r}, where the sum is not complete"
+        raise StepError("at", f"{reason}: take a loop outside of that")
+    if _buffers(piece, block, "writes") & _buffers(piece, other, "reads"):
+        raise StepError("of", "it reads what the block makes: a producer moves by compute_at")
+    piece.sch.reverse_compute_at(block, piece.rv(other, loop))
+
+
+def _buffers(piece: Workpiece, block: Any, side: str) -> set[str]:
+    return {str(region.source.name) for region in getattr(piece.sch.get(block), side)}
 
 
 def _inline(primitive: str) -> Callable[[Workpiece, Args], None]:

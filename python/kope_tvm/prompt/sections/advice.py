@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kope_tvm.prompt.amounts import shown_bytes
 from kope_tvm.prompt.item import Item
-from kope_tvm.prompt.texts import filled
+from kope_tvm.prompt.texts import filled, text
 from kope_tvm.prompt.view import View
 from kope_tvm.target import Facts
 from kope_tvm.task import Features
@@ -28,15 +28,15 @@ _DEFAULT_LANES, _DEFAULT_REGISTERS = 4, 16
 
 
 def items(view: View) -> Iterator[Item]:
-    """The family's advice, and a plan for such a function where plans are open."""
+    """The family's advice line by line, and a plan of such a function where plans are open."""
     features, facts = view.context.task.features, view.context.task.target.facts
     family = _FAMILIES.get(features.op_class, "elementwise")
     values = _values(features, facts)
-    yield Item(filled(f"advice_{family}", **values), value=400)
-    if "plan" in view.lanes:
-        example = filled(f"example_{family}", **values)
-        if example:
-            yield Item(example, value=300)
+    for number, line in enumerate(filled(f"advice_{family}", **values).splitlines()):
+        yield Item(line, value=120 / (1 + number / 4))
+    name = f"example_{features.op_class if features.op_class == 'matmul' else family}"
+    if "plan" in view.lanes and text(name):
+        yield Item(filled(name, **values), value=300)
 
 
 def _values(features: Features, facts: Facts) -> dict[str, object]:
@@ -47,6 +47,7 @@ def _values(features: Features, facts: Facts) -> dict[str, object]:
     rows = max((registers - vectors - 1) // vectors // 2, 1) if registers > 16 else 6
     return {
         "lanes": lanes,
+        "wide": 4 * lanes,
         "registers": registers,
         "rows": rows,
         "vectors": vectors,

@@ -10,7 +10,7 @@ from kope_tvm.prompt.item import Item, required
 from kope_tvm.prompt.view import View
 
 ORDER = 20
-TITLE = "Untuned function (loop:extent, outermost first; then block: statement)"
+TITLE = "Untuned function: loop:extent outermost first, block: statement; _ is the element written"
 _MAX_CHARS = 1000
 
 

@@ -35,7 +35,9 @@ def items(view: View) -> Iterator[Item]:
 
 def _incumbent(program: Program, view: View) -> Iterator[Item]:
     assert program.trial is not None
-    yield required(f"{program.name} the best: {_described(program)}, {_standing(program.trial, view)}")
+    yield required(
+        f"{program.name} the best: {_described(program)}, {_standing(program.trial, view)}"
+    )
     body = "\n".join(_body(program, view))
     if body:
         yield required(body) if program.space else Item(body, value=250)
@@ -43,7 +45,7 @@ def _incumbent(program: Program, view: View) -> Iterator[Item]:
     if outline is not None:
         lines = outline.shown(_OUTLINE_CHARS)
         marks = "its loops (p parallel, v vectorized, u unrolled; block names as above):"
-        yield Item("\n".join([marks, *lines]), value=220)
+        yield Item("\n".join([marks, *lines]), value=180)
 
 
 def _described(program: Program) -> str:
@@ -73,7 +75,7 @@ def _standing(trial: Trial, view: View) -> str:
 def _body(program: Program, view: View) -> Iterator[str]:
     if program.space:
         lines = view.notes.knob_lines(program.space)
-        yield from (_knob(line) for line in lines)
+        yield from (knob_text(line) for line in lines)
         if not lines:
             yield "no knob of it has a second value"
         return
@@ -84,11 +86,14 @@ def _body(program: Program, view: View) -> Iterator[str]:
         proposal = proposal.then or proposal
     if isinstance(proposal, Plan):
         yield "; ".join(line_of(step.primitive, step.args) for step in proposal.steps)
+    if "plan" in view.lanes:
+        yield f'A plan with "from":"{program.name}" goes on from there.'
 
 
-def _knob(line: KnobLine) -> str:
+def knob_text(line: KnobLine) -> str:
+    """A knob, its value, the legal ones, and what it does."""
     role = f": {line.role}" if line.role else ""
-    return f"{line.name}={shown_value(line.knob)} ({line.legal}){role}"
+    return f"{line.name}={shown_value(line.knob)} {line.legal}{role}"
 
 
 def _other(program: Program, view: View) -> str:
@@ -101,5 +106,5 @@ def _other(program: Program, view: View) -> str:
     if program.space is None:
         return head
     lines = view.notes.knob_lines(program.space)
-    knobs = "; ".join(_knob(line) for line in lines)
+    knobs = "; ".join(knob_text(line) for line in lines)
     return f"{head}: {knobs or 'no knobs'}"

@@ -28,7 +28,7 @@ def items(view: View) -> Iterator[Item]:
     context = view.context
     kept = drop_out(view.notes.moves, f"{context.seed}:{context.round_no}")
     for move in kept:
-        yield Item(move.text, value=16)
+        yield Item(move.text, value=8)
 
 
 def drop_out(moves: Sequence[Move], seed: str) -> tuple[Move, ...]:

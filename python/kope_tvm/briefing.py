@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model is told of a task: recalled, measured and planned, handed to the prompt."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from kope_tvm.candidate import Candidate
+from kope_tvm.chat.dialogue import Left
+from kope_tvm.context import Context
+from kope_tvm.debugger import NearMiss
+from kope_tvm.feedback.machine_code import summary
+from kope_tvm.outcome import Verdict
+from kope_tvm.planner import Choice, choose
+from kope_tvm.prompt.brief import Brief, brief
+from kope_tvm.prompt.repair import refusal_brief, repair_brief
+from kope_tvm.prompt.reply import Refused
+from kope_tvm.prompt.view import View
+from kope_tvm.proposal import Proposal
+from kope_tvm.seat import Seat
+from kope_tvm.workbench import TVM_ERRORS
+
+
+class Briefing:
+    """Makes the briefs of one task."""
+
+    def __init__(self, seat: Seat) -> None:
+        self._seat = seat
+        self._feedback: dict[str, tuple[str, ...]] = {}
+        """What the machine code of an incumbent showed, by state."""
+
+    def proposal(self, context: Context, left: Left) -> Brief | None:
+        """The brief of a round; None where the planner says that a call is not worth it."""
+        choice = self._choice(context)
+        if not choice.worth_asking:
+            return None
+        return brief(self._view(context, choice, left))
+
+    def repair(self, context: Context, miss: NearMiss, left: Left) -> Brief:
+        """The brief of a repair turn."""
+        view = self._view(context, self._choice(context), left)
+        return repair_brief(view, miss.trial, fixes=self._fixes(miss.repair.signature))
+
+    def refusal(self, context: Context, refused: Refused, left: Left) -> Brief:
+        """The brief that asks again for what could not be read."""
+        view = self._view(context, self._choice(context), left)
+        return refusal_brief(view, refused, self._fixes(str(refused.verdict)))
+
+    def _view(self, context: Context, choice: Choice, left: Left) -> View:
+        memory, task = self._seat.memory, context.task
+        best = context.best
+        return View(
+            context,
+            self._seat.bench,
+            lanes=choice.lanes,
+            lanes_reason=choice.reason,
+            lessons=memory.lessons(task) if memory else (),
+            transitions=memory.transitions(task) if memory else (),
+            feedback=self._machine_code(best.state, best.proposal) if best else (),
+            tokens_left=left.tokens,
+            calls_left=left.calls,
+        )
+
+    def _choice(self, context: Context) -> Choice:
+        memory, best = self._seat.memory, context.best
+        return choose(
+            context.task,
+            best_secs=best.secs if best else float("inf"),
+            baseline_secs=context.baseline_secs,
+            roof_secs=context.roof_secs,
+            lessons=memory.lessons(context.task) if memory else (),
+            trials=context.trials,
+            has_rules=self._has_rules,
+        )
+
+    @cached_property
+    def _has_rules(self) -> bool:
+        return bool(self._seat.bench.rule_spaces)
+
+    def _machine_code(self, state: str, proposal: Proposal) -> tuple[str, ...]:
+        """Of a program that a measuring process has compiled and run: LLVM will not fall over it."""
+        if state not in self._feedback:
+            candidate = self._seat.bench.apply(proposal)
+            self._feedback[state] = self._read(candidate)
+        return self._feedback[state]
+
+    def _read(self, candidate: Candidate | Verdict) -> tuple[str, ...]:
+        if isinstance(candidate, Verdict):
+            return ()
+        try:
+            found = summary(candidate.sch.mod, self._seat.bench.tvm_target)
+        except TVM_ERRORS:  # What it became is worth a line, not a round.
+            return ()
+        return (found.line,) if found else ()
+
+    def _fixes(self, signature: str) -> tuple[Any, ...]:
+        memory = self._seat.memory
+        op_class = self._seat.bench.task.features.op_class
+        return memory.fixes(signature, op_class) if memory else ()

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run says of each task: how much faster, and by what."""
+
+from __future__ import annotations
+
+import pytest
+
+from kope_tvm.context import Trial
+from kope_tvm.outcome import Measurement, accept, refuse
+from kope_tvm.panel import Panel
+from kope_tvm.proposal import Decisions, Origin, Plan, Proposal, Rewrite
+from kope_tvm.report import task_report
+from kope_tvm.round import Run, Tuning
+from kope_tvm.target import TargetSpec
+from kope_tvm.task import Task
+
+TASK = Task("softmax", "c0ffee", "{}", TargetSpec("host", {"kind": "llvm"}))
+
+
+def _tuning(*trials: Trial) -> Tuning:
+    return Tuning(
+        TASK,
+        Run("r", 1, "tvm"),
+        Panel({}),
+        lambda proposal: refuse("apply", "E_REPLAY", "never asked"),
+        (),
+        lambda task: (),
+        lambda experience, candidate: None,
+        baseline_secs=3.0,
+        trials=list(trials),
+    )
+
+
+def _measured(proposal: Proposal, *run_secs: float) -> Trial:
+    return Trial("s", proposal, accept("device"), Measurement(run_secs))
+
+
+@pytest.mark.parametrize(
+    ("proposal", "shown"),
+    [
+        (Decisions("rule:softmax_x86", "[]"), "rule:softmax_x86"),
+        (Plan(()), "plan"),
+        (Rewrite("def main(): ..."), "rewrite"),
+        (Rewrite("def main(): ...", Plan(())), "rewrite:plan"),
+        (Rewrite("def main(): ...", Decisions("sketch", "[]")), "rewrite:sketch"),
+        (Rewrite("def main(): ...", Decisions("", "[]")), "rewrite"),
+    ],
+)
+def test_the_best_is_shown_by_its_space_or_its_lane(proposal: Proposal, shown: str) -> None:
+    slower = _measured(Decisions("sketch", "[]"), 2.0)
+    report = task_report(_tuning(slower, _measured(proposal, 1.0)))
+    assert report.best_space == shown
+    assert report.speedup == 3.0
+
+
+def test_what_was_refused_and_what_failed_are_counted_apart() -> None:
+    refused = Trial("s", Plan(()), refuse("plan", "E_STEP", "step 1: no such loop"))
+    failed = _measured(Plan((), Origin("chat")))
+    report = task_report(_tuning(refused, failed))
+    assert (report.trials, report.refused, report.failed) == (1, 1, 1)
+    assert (report.best_space, report.best_proposer, report.speedup) == ("", "", 1.0)
