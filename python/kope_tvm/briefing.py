@@ -79,7 +79,7 @@ class Briefing:
         return bool(self._seat.bench.rule_spaces)
 
     def _machine_code(self, state: str, proposal: Proposal) -> tuple[str, ...]:
-        """Of a program that a measuring process has compiled and run: LLVM will not fall over it."""
+        """Of a program that a measuring process has compiled already: LLVM lives through it."""
         if state not in self._feedback:
             candidate = self._seat.bench.apply(proposal)
             self._feedback[state] = self._read(candidate)

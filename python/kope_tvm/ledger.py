@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a work_dir holds: every outcome in a journal, every right one in MetaSchedule's JSON.
 
-The experience is written first, then MetaSchedule's record, then the user's memory: a kill between
-two of them is made good when the work_dir is opened again.
+The experience is written first, then a plan or a script as a file, then MetaSchedule's record, then
+the user's memory: a kill between two of them is made good when the work_dir is opened again.
+
+A rewrite is a record of its own workload: under the original's its trace would not replay, and
+MetaSchedule, which replays every record as it loads, could read none of them.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from kope_tvm.workbench import trace_text
 from kope_tvm.written import Written
 
 _JOURNAL = "experience.sqlite"
+_LOST = "it no longer applies"
 
 
 class Ledger:
@@ -44,6 +48,7 @@ class Ledger:
         self._written = Written(work_dir)
         self._keys: dict[tuple[str, str], RecordKey] = {}
         """Of plans and rewrites, by task and state: only their trace, made anew, tells."""
+        self._lost: set[tuple[str, str]] = set()
         self._lock = _locked(work_dir)
         try:
             self._open()
@@ -67,7 +72,14 @@ class Ledger:
     def past(self, task: Task) -> list[Experience]:
         """What this work_dir knows of a task, oldest first, with the finals' times."""
         times = self._records.times()
-        return [self._with_times(one, times) for one in self._journalled(task)]
+        journalled = (self._as_it_stands(one) for one in self._journalled(task))
+        return [self._with_times(one, times) for one in journalled]
+
+    def _as_it_stands(self, experience: Experience) -> Experience:
+        """The experience, refused where it no longer applies: it must not be the one to beat."""
+        if (experience.task_key, experience.state) not in self._lost:
+            return experience
+        return replace(experience, accepted=False, run_secs=(), code="E_REPLAY", reason=_LOST)
 
     def is_settled(self, task: Task) -> bool:
         """Whether the task's finals were held."""
@@ -130,7 +142,7 @@ class Ledger:
     def _say_lost(self, experience: Experience, why: str) -> None:
         self.notices.append(
             f"{experience.task_name}: a {experience.lane} of {median(experience.run_secs):.3g} s "
-            f"is not on record, and `compile` will not find it: {why}"
+            f"is not put on record: {why}"
         )
 
     def reconcile(self, task: Task, replay: Callable[[Experience], Candidate | None]) -> None:
@@ -144,7 +156,8 @@ class Ledger:
                     continue
                 candidate = replay(experience)
                 if candidate is None:
-                    self._say_lost(experience, "it no longer applies")
+                    self._lost.add((task.key, experience.state))
+                    self._say_lost(experience, _LOST)
                 else:
                     self._keep(experience, candidate, known)
 

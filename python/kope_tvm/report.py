@@ -55,11 +55,13 @@ class TuneReport:
     notices: tuple[str, ...] = ()
     spent: Spent = field(default_factory=Spent)
     """What a language model cost."""
+    model_secs: float = 0.0
+    """Spent waiting for a language model while nothing was measured."""
 
     @property
     def own_secs(self) -> float:
         """Kope's own share of the wall time."""
-        return self.wall_secs - self.measure_secs
+        return self.wall_secs - self.measure_secs - self.model_secs
 
 
 def task_report(tuning: Tuning) -> TaskReport:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kope_tvm.chat.dialogue import Dialogue
 from kope_tvm.memory.memory import Memory
+from kope_tvm.stopwatch import Stopwatch
 from kope_tvm.workbench import Workbench
 
 
@@ -18,3 +19,5 @@ class Seat:
     memory: Memory | None = None
     dialogue: Dialogue | None = None
     """None where there is no model to ask."""
+    waiting: Stopwatch = field(default_factory=Stopwatch)
+    """Runs while a round waits for the model and nothing is measured."""

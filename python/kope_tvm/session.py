@@ -28,6 +28,7 @@ from kope_tvm.report import TuneReport, task_report
 from kope_tvm.round import Run, Tuning
 from kope_tvm.seam import Gate, Proposer
 from kope_tvm.seat import Seat
+from kope_tvm.stopwatch import Stopwatch
 from kope_tvm.task import Task
 from kope_tvm.workbench import Workbench, proposal_of, replayed
 
@@ -71,6 +72,7 @@ class Session:
         self._ledger = means.ledger
         self.pool = means.pool
         self._benches = [Workbench(task, seed=means.run.seed) for task in tasks]
+        self._waiting = Stopwatch()
         gates = load_gates()
         self._tunings = [self._tuning(bench, gates) for bench in self._benches]
         self._measure_secs = 0.0
@@ -165,7 +167,7 @@ class Session:
 
     def _tuning(self, bench: Workbench, gates: Sequence[Gate]) -> Tuning:
         means, ledger = self._means, self._ledger
-        seat = Seat(bench, means.memory, means.dialogue)
+        seat = Seat(bench, means.memory, means.dialogue, self._waiting)
         proposers: dict[str, Proposer] = {
             name: registry.load("proposers", name)(seat) for name in means.proposers
         }
@@ -195,6 +197,7 @@ class Session:
             failed=count.failed,
             wall_secs=time.perf_counter() - started,
             measure_secs=self._measure_secs,
+            model_secs=self._waiting.secs,
             first_trial_secs=self._first_trial_secs,
             work_dir=str(self._ledger.work_dir),
             notices=(*self._ledger.notices, *said),

@@ -76,7 +76,7 @@ def tune(
     names = proposer_names(proposer)
     run = Run(uuid.uuid4().hex[:12], _seed(seed), toolchain())
     home = default_path().parent
-    shown = progress or SilentProgress()
+    said: list[str] = []
     with ExitStack() as opened:
         dialogue = open_dialogue(
             proposer,
@@ -85,7 +85,7 @@ def tune(
             Path(exchanges) if exchanges is not None else None,
             Path(work_dir),
             home,
-            shown.note,
+            said.append,
         )
         if dialogue is not None:
             opened.enter_context(closing(dialogue))
@@ -96,12 +96,12 @@ def tune(
         remembered = opened.enter_context(Memory.open(memory))
         remembered.note_machine(spec)
         ledger = opened.enter_context(closing(Ledger(Path(work_dir), spec, remembered)))
-        ledger.notices += refused
+        ledger.notices += [*said, *refused]
         means = Means(run, names, ledger, remembered, pool, home, dialogue)
         trials = Trials(
             max_trials_global, max_trials_per_task or max_trials_global, num_trials_per_iter
         )
-        return Session(tasks, means).tune(trials, shown, started)
+        return Session(tasks, means).tune(trials, progress or SilentProgress(), started)
 
 
 def _seed(seed: int | None) -> int:

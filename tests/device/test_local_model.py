@@ -120,10 +120,13 @@ def opened(url: str, home: Path, deadline_secs: float = 240) -> LiveDialogue:
 
 
 def told(
-    dialogue: LiveDialogue, schema: dict[str, Any] = SCHEMA, max_output_tokens: int = 200
+    dialogue: LiveDialogue,
+    schema: dict[str, Any] = SCHEMA,
+    max_output_tokens: int = 200,
+    prompt: str = PROMPT,
 ) -> Reply:
     request = Request(
-        "t", "propose", "1", SYSTEM, PROMPT, schema, max_output_tokens=max_output_tokens
+        "t", "propose", "1", SYSTEM, prompt, schema, max_output_tokens=max_output_tokens
     )
     return dialogue.ask(request).result(timeout=600)
 
@@ -161,15 +164,19 @@ def test_the_server_reads_our_grammar_and_keeps_it(
         dialogue.close()
 
 
-def test_usage_is_the_servers_and_not_above_the_bound(server_url: str, tmp_path: Path) -> None:
+def test_usage_is_the_servers_and_not_above_the_bound(
+    server_url: str, tmp_path: Path, project_dir: Path
+) -> None:
     remember(server_url, tmp_path, "text")
     dialogue = opened(server_url, tmp_path)
+    golden = sorted((project_dir / "tests" / "golden").glob("*.txt"))
     try:
-        reply = told(dialogue, max_output_tokens=8)
-        assert (reply.error, reply.usage.is_estimated) == ("truncated at 8 tokens", False)
-        assert reply.usage.completion_tokens == 8
-        bound = messages_bound(SYSTEM, PROMPT)
-        assert bound / 2.5 < reply.usage.prompt_tokens <= bound
+        for prompt in (PROMPT, *(path.read_text(encoding="utf-8") for path in golden)):
+            reply = told(dialogue, max_output_tokens=2, prompt=prompt)
+            assert (reply.error, reply.usage.is_estimated) == ("truncated at 2 tokens", False)
+            assert reply.usage.completion_tokens == 2
+            bound = messages_bound(SYSTEM, prompt)
+            assert bound / 2.5 < reply.usage.prompt_tokens <= bound
     finally:
         dialogue.close()
 

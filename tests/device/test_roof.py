@@ -54,10 +54,10 @@ def test_rates_are_those_of_a_real_machine(roof: Roof) -> None:
     assert all_cores["float32"] <= HOST.facts.num_cores * one["float32"] * SLACK
     assert all_cores["float16"] >= all_cores["float32"]
     for rates in (roof.one_core, roof.all_cores):
-        footprints, bandwidths = zip(*rates.bandwidths, strict=True)
-        assert footprints[0] == 0
-        assert list(footprints) == sorted(footprints)
-        assert list(bandwidths) == sorted(bandwidths, reverse=True)
+        footprints = [least for least, _ in rates.bandwidths]
+        bandwidths = [rate for _, rate in rates.bandwidths]
+        assert footprints == sorted(footprints)
+        assert bandwidths == sorted(bandwidths, reverse=True)
     assert 0 <= roof.launch_secs < 1e-2
 
 
@@ -89,12 +89,29 @@ def test_what_is_known_is_not_measured_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"version": 0}, {"toolchain": "tvm 0.1"}, {"machine_key": "x"}, {"one_core": None}],
+    [
+        {"version": 0},
+        {"toolchain": "tvm 0.1"},
+        {"machine_key": "x"},
+        {"one_core": None},
+        {"at": "now", "is_settled": False},
+    ],
 )
 def test_what_does_not_fit_is_measured_anew(tmp_path: Path, change: dict[str, object]) -> None:
     kept_roof(_known(), HOST, tmp_path)
     [path] = tmp_path.iterdir()
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(_MeasuredError):
+        measured_roof(_unusable(), HOST, tmp_path)
+
+
+def test_what_did_not_settle_holds_for_an_hour(tmp_path: Path) -> None:
+    unsettled = replace(_known(), is_settled=False)
+    kept_roof(unsettled, HOST, tmp_path)
+    assert measured_roof(_unusable(), HOST, tmp_path) == unsettled
+    [path] = tmp_path.iterdir()
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, "at": data["at"] - 3601}))
     with pytest.raises(_MeasuredError):
         measured_roof(_unusable(), HOST, tmp_path)
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
+import tvm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tvm import te, topi
 
 from kope_tvm.candidate import Candidate
 from kope_tvm.chat.tokens import bound
@@ -25,7 +27,7 @@ from kope_tvm.prompt.repair import MOST_TOKENS, refusal_brief, repair_brief
 from kope_tvm.prompt.reply import Refused, read_reply
 from kope_tvm.prompt.sections import sections
 from kope_tvm.prompt.sections.menu import drop_out
-from kope_tvm.prompt.texts import filled
+from kope_tvm.prompt.texts import filled, text
 from kope_tvm.prompt.view import LANES, View
 from kope_tvm.proposal import Decisions, Origin, Plan, Rewrite, Step
 from kope_tvm.space import neighbours
@@ -183,6 +185,33 @@ def test_the_example_for_rows_is_a_legal_plan() -> None:
 def renamed(steps: str, names: dict[str, str]) -> list[str]:
     pattern = r"\b(" + "|".join(names) + r")\b"
     return re.sub(pattern, lambda found: names[found[1]], steps).split("; ")
+
+
+def sum_bench() -> Workbench:
+    data = te.placeholder((8, 4), name="A")
+    mod = tvm.IRModule({"main": te.create_prim_func([data, topi.sum(data, axis=1)])})
+    return Workbench(make_task("sum", mod, bench_of(MATMUL).task.target))
+
+
+def test_the_rewrite_example_is_a_legal_rewrite_and_shown_as_a_tree() -> None:
+    bench = sum_bench()
+    line = next(line for line in text("lane_rewrite").splitlines() if line.startswith("{"))
+    (rewrite,) = read_reply(line, {}, LANES).proposals
+    assert isinstance(bench.apply(rewrite), Candidate)
+    context = Context(
+        bench.task, 2, 4, 21, 7, trials=(Trial("w", rewrite, accept("d"), ran(1e-6)),)
+    )
+    prompt = brief(View(context, bench)).prompt
+    assert "\ni:8 k:4 C: [i]=_+A[i,k]; init 0\n" in prompt
+    assert "T.grid" not in prompt
+
+
+def test_the_steps_of_a_plan_that_leads_are_shown_as_lines() -> None:
+    steps = (Step("unroll", {"block": "matmul", "loop": "k"}),)
+    trial = Trial("p", Plan(steps, Origin("chat")), accept("device"), ran(1e-6))
+    prompt = brief(view_of(MATMUL, trial)).prompt
+    assert "s1 the best: plan by chat, 1 us, 80x over untuned\nunroll matmul k\n" in prompt
+    assert "i0:81 i1:41 k:19u matmul" in prompt
 
 
 def applies(spec: str, steps: list[str]) -> bool:

@@ -198,8 +198,7 @@ def test_a_plan_that_its_trace_does_not_tell_again_leaves_the_database_whole(
     broken = Candidate(plan, state_of(foreign.mod), foreign)
     ledger.record(_experience(task, broken, (0.5,)), broken)
     assert ledger.notices == [
-        "add_one: a plan of 0.5 s is not on record, and `compile` will not find it: "
-        "its trace, read back, makes another program"
+        "add_one: a plan of 0.5 s is not put on record: its trace, read back, makes another program"
     ]
     _record(ledger, task, 2, 0.7, lane="plan")
     stock = ms.database.JSONDatabase(work_dir=str(ledger.work_dir))
@@ -216,9 +215,10 @@ def test_what_no_longer_applies_is_said(ledger: Ledger) -> None:
     (ledger.work_dir / RECORDS).write_text("", encoding="utf-8")
     ledger.reconcile(task, lambda one: None)
     assert ledger.notices == [
-        "add_one: a rewrite of 0.25 s is not on record, and `compile` will not find it: "
-        "it no longer applies"
+        "add_one: a rewrite of 0.25 s is not put on record: it no longer applies"
     ]
+    (past,) = ledger.past(task)
+    assert (past.accepted, past.run_secs, past.code) == (False, (), "E_REPLAY")
 
 
 @pytest.mark.parametrize("torn", ['[0,[[["Split"', "[0,[[], [0.5]]]"])

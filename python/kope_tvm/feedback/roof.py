@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from kope_tvm.task import Features
 from kope_tvm.toolchain import toolchain
 
 _VERSION = 1
+_UNSETTLED_SECS = 3600.0
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,10 @@ class Roof:
     all_cores: Rates = field(default_factory=Rates)
     launch_secs: float = 0.0
     """Of waking all cores."""
+    is_settled: bool = True
+    """Measured on a quiet machine; otherwise unknown rates were left out, and it is measured again
+    an hour later.
+    """
 
     def secs(self, features: Features) -> float:
         """A lower bound of a function's time, caches warm; 0 where nothing is known.
@@ -65,9 +71,9 @@ class Roof:
 def measured_roof(pool: Pool, spec: TargetSpec, cache: Path) -> Roof:
     """The roof of the pool's machine, from the folder `cache` where it was measured before.
 
-    Measured anew where the file is damaged or another compiler's. On a machine too busy to measure
-    a rate, a faster one that bounds it stands in, and nothing is kept; nothing is known of a
-    machine that is no CPU.
+    Measured anew where the file is damaged, another compiler's, or an hour old and not settled. On
+    a machine too busy to measure a rate, a faster one that bounds it stands in. Nothing is known of
+    a machine that is no CPU.
     """
     path = cache / f"roof-{_key(spec)}.json"
     known = _loaded(path, spec)
@@ -76,8 +82,15 @@ def measured_roof(pool: Pool, spec: TargetSpec, cache: Path) -> Roof:
     if spec.tvm_target.get("kind") != "llvm":
         return Roof(spec.key, toolchain())
     rates = measured_rates(pool, spec)
-    roof = Roof(spec.key, toolchain(), rates.one_core, rates.all_cores, rates.launch_secs)
-    if rates.is_settled and roof.all_cores.flops_per_sec:
+    roof = Roof(
+        spec.key,
+        toolchain(),
+        rates.one_core,
+        rates.all_cores,
+        rates.launch_secs,
+        rates.is_settled,
+    )
+    if roof.all_cores.flops_per_sec:
         kept_roof(roof, spec, cache)
     return roof
 
@@ -88,7 +101,9 @@ def kept_roof(roof: Roof, spec: TargetSpec, cache: Path) -> None:
         cache.mkdir(parents=True, exist_ok=True)
         path = cache / f"roof-{_key(spec)}.json"
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        fresh.write_text(json.dumps({"version": _VERSION, **asdict(roof)}), encoding="utf-8")
+        fresh.write_text(
+            json.dumps({"version": _VERSION, "at": time.time(), **asdict(roof)}), encoding="utf-8"
+        )
         fresh.replace(path)
 
 
@@ -99,12 +114,17 @@ def _key(spec: TargetSpec) -> str:
 def _loaded(path: Path, spec: TargetSpec) -> Roof | None:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if data["version"] != _VERSION:
+        is_old = not data["is_settled"] and time.time() - data["at"] > _UNSETTLED_SECS
+        if data["version"] != _VERSION or is_old:
             return None
         found = Roof(
-            str(data["machine_key"]), str(data["toolchain"]),
-            _rates(data["one_core"]), _rates(data["all_cores"]), float(data["launch_secs"]),
-        )  # fmt: skip
+            str(data["machine_key"]),
+            str(data["toolchain"]),
+            _rates(data["one_core"]),
+            _rates(data["all_cores"]),
+            max(0.0, float(data["launch_secs"])),
+            bool(data["is_settled"]),
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     is_same = (found.machine_key, found.toolchain) == (spec.key, toolchain())

@@ -12,7 +12,8 @@ from tvm.s_tir import Schedule
 
 from kope_tvm.outcome import Verdict
 from kope_tvm.plan.index_map import fitted_map
-from kope_tvm.plan.primitives.layouts import shape_of, source_of
+from kope_tvm.plan.primitives.caches import source_of
+from kope_tvm.plan.primitives.layouts import shape_of
 from kope_tvm.plan.schedule import apply_step
 from kope_tvm.plan.step_error import StepError
 from kope_tvm.plan.steps import read_steps

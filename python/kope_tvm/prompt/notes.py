@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -14,9 +15,26 @@ from kope_tvm.context import Trial
 from kope_tvm.plan.menu import Move, legal_moves
 from kope_tvm.prompt.knobs import KnobLine, knob_lines
 from kope_tvm.prompt.loop_tree import LoopTree, loop_tree
-from kope_tvm.proposal import Decisions, lane_of, proposal_text, space_of
+from kope_tvm.proposal import (
+    Decisions,
+    Proposal,
+    Rewrite,
+    lane_of,
+    proposal_text,
+    space_of,
+)
 from kope_tvm.space import Space
 from kope_tvm.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What became of the function; nothing where the proposal no longer applies."""
+
+    rewritten: LoopTree | None = None
+    """The function of a Rewrite before it is scheduled."""
+    outline: LoopTree | None = None
+    """The scheduled function, without what was shown of it before."""
 
 
 class Notes:
@@ -24,7 +42,7 @@ class Notes:
 
     def __init__(self, bench: Workbench) -> None:
         self._mod = bench.mod
-        self._outlines: dict[str, LoopTree | None] = {}
+        self._shapes: dict[str, Shape] = {}
         self._spaces: dict[str, Space] = {}
         self._lines: dict[str, tuple[KnobLine, ...]] = {}
 
@@ -38,14 +56,21 @@ class Notes:
         """What could be done to the untuned function."""
         return legal_moves(Schedule(self._mod, debug_mask="none", error_render_level="none"))
 
-    def outline(self, trial: Trial, bench: Workbench) -> LoopTree | None:
-        """What a trial made of the function; None where it no longer applies."""
-        if trial.state not in self._outlines:
-            applied = bench.apply(trial.proposal)
-            known = frozenset(self.tree.blocks)
-            tree = loop_tree(applied.sch.mod, known) if isinstance(applied, Candidate) else None
-            self._outlines[trial.state] = tree
-        return self._outlines[trial.state]
+    def shape(self, trial: Trial, bench: Workbench) -> Shape:
+        """What a trial made of the function, as trees."""
+        if trial.state not in self._shapes:
+            self._shapes[trial.state] = self._applied(trial.proposal, bench)
+        return self._shapes[trial.state]
+
+    def _applied(self, proposal: Proposal, bench: Workbench) -> Shape:
+        applied = bench.apply(proposal)
+        if not isinstance(applied, Candidate):
+            return Shape()
+        rewritten = loop_tree(applied.base) if isinstance(proposal, Rewrite) else None
+        if isinstance(proposal, Rewrite) and proposal.then is None:
+            return Shape(rewritten)
+        known = frozenset((rewritten or self.tree).blocks)
+        return Shape(rewritten, loop_tree(applied.sch.mod, known))
 
     def space(self, trial: Trial) -> Space | None:
         """The setting that a trial was; None in the other lanes."""

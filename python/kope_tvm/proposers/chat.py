@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
@@ -118,9 +117,10 @@ class Chat:
         waited_secs = waited_secs if round_no == context.round_no else 0.0
         left_secs = dialogue.patience_secs - waited_secs
         if due and left_secs > 0 and len(self._ready) < context.num_wanted:
-            began = time.perf_counter()
-            wait(due, timeout=left_secs)
-            waited_secs += time.perf_counter() - began
+            before_secs = self._seat.waiting.secs
+            with self._seat.waiting:
+                wait(due, timeout=left_secs)
+            waited_secs += self._seat.waiting.secs - before_secs
         self._waited = (context.round_no, waited_secs)
 
     def _read(self, context: Context, dialogue: Dialogue) -> None:

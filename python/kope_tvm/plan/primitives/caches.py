@@ -44,6 +44,8 @@ def _cache_read(piece: Workpiece, args: Args) -> None:
     block, scope = piece.block(args["block"]), _scope(piece, args)
     piece.check_new_block(args.get("into"))
     at = position(piece.sch.get(block).reads, args["buffer"], "reads")
+    if piece.is_decomposed(block):
+        _check_one_writer(piece, piece.sch.get(block).reads[at].source)
     piece.name_block(args.get("into"), piece.sch.cache_read(block, at, scope))
 
 
@@ -51,7 +53,7 @@ def _cache_write(piece: Workpiece, args: Args) -> None:
     block, scope = piece.block(args["block"]), _scope(piece, args)
     piece.check_new_block(args.get("into"))
     at = position(piece.sch.get(block).writes, args["buffer"], "writes")
-    _check_only_writer(piece, piece.sch.get(block).writes[at].source)
+    _check_one_writer(piece, piece.sch.get(block).writes[at].source)
     piece.name_block(args.get("into"), piece.sch.cache_write(block, at, scope))
 
 
@@ -59,13 +61,12 @@ def _reindex(piece: Workpiece, args: Args) -> None:
     block = piece.block(args["block"])
     piece.check_new_block(args.get("into"))
     side, place = region(piece, block, args["buffer"])
-    if side == "write":
-        _check_only_writer(piece, piece.sch.get(block).writes[place].source)
+    _check_one_writer(piece, source_of(piece, block, args["buffer"]))
     piece.name_block(args.get("into"), piece.sch.reindex(block, (side, place)))
 
 
-def _check_only_writer(piece: Workpiece, source: Any) -> None:
-    """TVM does not ask, and computes something else."""
+def _check_one_writer(piece: Workpiece, source: Any) -> None:
+    """TVM does not ask, and computes something else where a reduction was decomposed."""
     blocks = [one.block for one in realizes(piece.main)]
     writers = [b for b in blocks if any(region.source.same_as(source) for region in b.writes)]
     if len(writers) > 1:
@@ -79,6 +80,13 @@ def region(piece: Workpiece, block: Any, wanted: str | int) -> tuple[str, int]:
     place = position([*stmt.reads, *stmt.writes], wanted, "reads or writes")
     num_read = len(stmt.reads)
     return ("read", place) if place < num_read else ("write", place - num_read)
+
+
+def source_of(piece: Workpiece, block: Any, buffer: str | int) -> Any:
+    """The buffer that a block reads or writes under this name."""
+    side, place = region(piece, block, buffer)
+    stmt = piece.sch.get(block)
+    return (stmt.reads if side == "read" else stmt.writes)[place].source
 
 
 def _set_scope(piece: Workpiece, args: Args) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm_ffi
+from tvm.s_tir import SBlock
 from tvm.tirx import IntImm
 
 from kope_tvm.plan.argument import Argument, buffer, integers, number, text
 from kope_tvm.plan.index_map import index_map
 from kope_tvm.plan.primitive import BLOCK, Args, Primitive
-from kope_tvm.plan.primitives.caches import check_own, region
+from kope_tvm.plan.primitives.caches import check_own, region, source_of
 from kope_tvm.plan.step_error import StepError
 from kope_tvm.plan.workpiece import Workpiece
 
@@ -24,13 +26,6 @@ def _transform_layout(piece: Workpiece, args: Args) -> None:
     mapped = index_map(args["map"], shape_of(source), may_pad="pad" in args)
     place = region(piece, block, args["buffer"])
     piece.sch.transform_layout(block, place, mapped, pad_value=_pad(args, source))
-
-
-def source_of(piece: Workpiece, block: Any, buffer: str | int) -> Any:
-    """The buffer that a block reads or writes under this name."""
-    side, place = region(piece, block, buffer)
-    stmt = piece.sch.get(block)
-    return (stmt.reads if side == "read" else stmt.writes)[place].source
 
 
 def shape_of(source: Any) -> tuple[int, ...]:
@@ -50,7 +45,18 @@ def _pad_einsum(piece: Workpiece, args: Args) -> None:
     iters = [str(one.var.name) for one in piece.sch.get(block).iter_vars]
     if len(padding) != len(iters):
         raise StepError("padding", f"expected {len(iters)} integers, one for each of {iters}")
+    _check_alone(piece, block)
     piece.sch.pad_einsum(block, padding)
+
+
+def _check_alone(piece: Workpiece, block: Any) -> None:
+    """TVM widens the loops for every block under them, and guards none."""
+    under: list[Any] = []
+    for loop in piece.loops(block)[:1]:
+        tvm_ffi.structural_walk(loop.sref.stmt, [(SBlock, under.append)], order="pre")
+    if len(under) > 1:
+        names = ", ".join(str(one.name_hint) for one in under)
+        raise StepError("block", f"{names} share its loops: pad before anything else")
 
 
 PRIMITIVES = (

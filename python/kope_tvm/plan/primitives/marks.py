@@ -55,13 +55,17 @@ def _check_free(piece: Workpiece, block: Any, loop: Loop, what: str) -> None:
         raise StepError("loop", "decompose_reduction came before: put this step before it")
 
 
-def _check_nested(piece: Workpiece, block: Any, loop: Loop, mode: str) -> None:
-    above = [one.name for one in piece.loops(block) if one.mode == mode]
-    inside: list[Any] = []
-    tvm_ffi.structural_walk(loop.sref.stmt.body, [(For, inside.append)], order="pre")
-    below = [str(one.loop_var.name) for one in inside if ForKind(one.kind).name.lower() == mode]
-    if above or below:
-        raise StepError("loop", f"loop {(above + below)[0]!r} of the nest is {mode} already")
+def _check_nested(loop: Loop, mode: str) -> None:
+    """No loop around or within it may be run so; blocks made of tiles lie between some of them."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(loop.sref.stmt.body, [(For, found.append)], order="pre")
+    above = loop.sref.parent
+    while above is not None:
+        found += [above.stmt] if isinstance(above.stmt, For) else []
+        above = above.parent
+    marked = next((one for one in found if ForKind(one.kind).name.lower() == mode), None)
+    if marked is not None:
+        raise StepError("loop", f"loop {str(marked.loop_var.name)!r} of the nest is {mode} already")
 
 
 def _vectorize(piece: Workpiece, args: Args) -> None:
@@ -72,7 +76,7 @@ def _vectorize(piece: Workpiece, args: Args) -> None:
                 "loop", f"{size}, at most {MOST_LANES}: split it and take the inner one"
             )
         _check_free(piece, block, loop, "vectorized")
-        _check_nested(piece, block, loop, "vectorized")
+        _check_nested(loop, "vectorized")
 
     piece.sch.vectorize(_marked(piece, args, check))
 
@@ -80,7 +84,7 @@ def _vectorize(piece: Workpiece, args: Args) -> None:
 def _parallel(piece: Workpiece, args: Args) -> None:
     def check(block: Any, loop: Loop) -> None:
         _check_free(piece, block, loop, "parallel")
-        _check_nested(piece, block, loop, "parallel")
+        _check_nested(loop, "parallel")
 
     piece.sch.parallel(_marked(piece, args, check))
 

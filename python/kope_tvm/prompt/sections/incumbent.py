@@ -18,7 +18,6 @@ ORDER = 40
 TITLE = "Programs"
 _NEAR_ROOF = 0.8
 _OUTLINE_CHARS = 700
-_SCRIPT_CHARS = 1600
 
 
 def items(view: View) -> Iterator[Item]:
@@ -41,7 +40,7 @@ def _incumbent(program: Program, view: View) -> Iterator[Item]:
     body = "\n".join(_body(program, view))
     if body:
         yield required(body) if program.space else Item(body, value=250)
-    outline = view.notes.outline(program.trial, view.bench)
+    outline = view.notes.shape(program.trial, view.bench).outline
     if outline is not None:
         lines = outline.shown(_OUTLINE_CHARS)
         marks = "its loops (p parallel, v vectorized, u unrolled; block names as above):"
@@ -82,7 +81,8 @@ def _body(program: Program, view: View) -> Iterator[str]:
     assert program.trial is not None
     proposal = program.trial.proposal
     if isinstance(proposal, Rewrite):
-        yield proposal.script[:_SCRIPT_CHARS]
+        tree = view.notes.shape(program.trial, view.bench).rewritten
+        yield from tree.shown(_OUTLINE_CHARS) if tree else ()
         proposal = proposal.then or proposal
     if isinstance(proposal, Plan):
         yield "; ".join(line_of(step.primitive, step.args) for step in proposal.steps)
