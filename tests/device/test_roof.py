@@ -50,6 +50,8 @@ def _product(m: int, n: int, k: int) -> tirx.PrimFunc:
 
 def test_rates_are_those_of_a_real_machine(roof: Roof) -> None:
     one, all_cores = roof.one_core.flops_per_sec, roof.all_cores.flops_per_sec
+    if not roof.is_settled:
+        pytest.skip("the machine is too busy to measure all rates")
     assert one["float32"] > 1e8
     assert all_cores["float32"] <= HOST.facts.num_cores * one["float32"] * SLACK
     assert all_cores["float16"] >= all_cores["float32"]
@@ -79,7 +81,9 @@ def test_a_sum_of_rows_is_bound_by_its_bytes(pool: Pool, roof: Roof) -> None:
     b = te.compute((512,), lambda i: te.sum(a[i, r], axis=r), name="b")
     func = as_task_module(te.create_prim_func([a, b]))["main"]
     [(_, measurement)] = pool.measure([as_task_module(func)])
-    assert 0 < roof.secs(features(func)) <= min(measurement.run_secs) * SLACK
+    bound = roof.secs(features(func))
+    assert bound <= min(measurement.run_secs) * SLACK
+    assert bound > 0 or not roof.is_settled
 
 
 def test_what_is_known_is_not_measured_again(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile.mutations import mutated_text, mutated_tree
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -117,28 +118,13 @@ def test_hostile_replies_cost_less_than_two_seconds_each(answers: dict[str, Answ
     assert max(answer.secs for answer in answers.values()) < MAX_SECS
 
 
-def mutated(script: str, fragments: list[str], rng: random.Random) -> str:
-    """One to four edits: a fragment put in, a slice lost, doubled or moved, a character changed."""
-    for _ in range(rng.randint(1, 4)):
-        place = rng.randrange(len(script) + 1)
-        other = min(len(script), place + rng.randint(0, 40))
-        taken = script[place:other]
-        script = rng.choice(
-            [
-                script[:place] + rng.choice(fragments) + script[place:],
-                script[:place] + script[other:],
-                script[:other] + taken * rng.randint(1, 30) + script[other:],
-                script[:place] + chr(rng.choice([0, 9, 10, 13, 34, 40, 42, 58, 91, 92, 955])) + script[other:],
-                script.replace(rng.choice(script.split() or ["x"]), rng.choice(fragments), 1),
-            ]
-        )
-    return script
-
-
 def mutations(num: int, seed: int, canary: Path) -> list[str]:
+    """Half by text, half by tree."""
     rng = random.Random(seed)
     honest = [path.read_text("utf-8") for path in sorted((HERE / "honest").glob("*.txt"))]
-    scripts = [script_of(reply, canary) for reply in REPLIES if "times" not in reply]
+    honest = [script for script in honest if "```" not in script]
+    honest += [(HERE / "honest" / "exp.txt").read_text("utf-8")] * len(honest)
+    hostile = [script_of(reply, canary) for reply in REPLIES if "times" not in reply]
     keys = ("expression", "statement", "shape", "annotation", "decorator", "module")
     fragments = [
         str(reply[key]).replace("@CANARY@", str(canary))
@@ -146,7 +132,12 @@ def mutations(num: int, seed: int, canary: Path) -> list[str]:
         for key in keys
         if key in reply and "times" not in reply
     ]
-    return [mutated(rng.choice(honest + scripts), fragments, rng) for _ in range(num)]
+    return [
+        mutated_tree(rng.choice(honest), fragments, rng)
+        if number % 2
+        else mutated_text(rng.choice(honest + hostile), fragments, rng)
+        for number in range(num)
+    ]
 
 
 def test_mutations_never_raise_hang_or_get_out(folder: Path) -> None:

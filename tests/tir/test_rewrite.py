@@ -82,6 +82,7 @@ class Case:
 
 
 CASES = {
+    "exp": Case(((16, 16), (16, 16)), lambda a: np.exp(a)),
     "matmul_81x41x19": Case(((81, 19), (19, 41), (81, 41)), matmul),
     "softmax_one_pass": Case(((12, 33), (12, 33)), softmax),
     "layernorm": Case(((6, 40), (40,), (6, 40)), layernorm),

@@ -15,11 +15,11 @@ from kope_tvm.feedback.rates import Rates
 from kope_tvm.measure.pool import Pool
 from kope_tvm.target import TargetSpec
 
-_MAX_SECS = 6.0
+_MAX_SECS = 10.0
 """For all passes. Each times a kernel by one call of a millisecond: a neighbour on the machine
 spoils longer ones more often, and a roof is the best ever seen."""
 _LEAST_PASSES = 3
-_SETTLED, _LAUNCH_SETTLED = 1.03, 1.2
+_SETTLED, _LAUNCH_SETTLED = 1.04, 1.2
 """The two best passes agree: neighbours slow a kernel down by a different amount each time, and
 threads never wake up in quite the same time."""
 _BANDWIDTH_MARGIN = 1.05
@@ -75,7 +75,7 @@ class MeasuredRates:
 
 
 def measured_rates(pool: Pool, spec: TargetSpec) -> MeasuredRates:
-    """The best rates of the pool's machine, in a second or two, or 6 and more on a busy machine.
+    """The best rates of the pool's machine, in a second or two, or 10 and more on a busy machine.
 
     Where a rate did not settle, a faster one that bounds it stands in.
     """
@@ -87,7 +87,7 @@ def measured_rates(pool: Pool, spec: TargetSpec) -> MeasuredRates:
     return MeasuredRates(
         Rates(_flops(spec, rates, 1), _own_bandwidths(spec, rates)),
         Rates(_flops(spec, rates, spec.facts.num_cores), _shared_bandwidths(spec, rates)),
-        1 / launches if launches else 0.0,
+        1 / (launches * _LAUNCH_SETTLED) if launches else 0.0,
         len(settled) == len(found),
     )
 

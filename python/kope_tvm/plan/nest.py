@@ -9,7 +9,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm.ir import Var
-from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.tirx import For, ForKind, IntImm
 from tvm_ffi import WalkResult
 
@@ -48,6 +48,13 @@ def realizes(func: Any) -> list[Any]:
 
     tvm_ffi.structural_walk(func.body, [(SBlockRealize, enter)], order="pre")
     return [one for one in found if one.block.name_hint != "root" or one.block.iter_vars]
+
+
+def blocks_under(loop: Loop) -> list[Any]:
+    """Every block under a loop, in program order."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(loop.sref.stmt, [(SBlock, found.append)], order="pre")
+    return found
 
 
 def block_names(func: Any) -> list[str]:

@@ -146,8 +146,10 @@ class _Reader:
             )
         try:
             found = readers[lane](given)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             return _refused(str(error), given)
+        except (RecursionError, LookupError, TypeError) as error:
+            return _refused(f"proposal {self._count}: {type(error).__name__}", given)
         if isinstance(found, Verdict):
             return Refused(found, _piece(given))
         return self._once(found, given)

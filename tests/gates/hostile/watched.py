@@ -7,6 +7,7 @@ import ast
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -15,14 +16,7 @@ from tvm.script import from_source, tirx
 from kope_tvm.outcome import Verdict
 from kope_tvm.rewrite.parse import rewritten
 
-HONEST = """
-@T.prim_func(s_tir=True)
-def main(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
-    for i, j in T.grid(16, 16):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = T.exp(A[vi, vj])
-"""
+HONEST = (Path(__file__).parent / "honest" / "exp.txt").read_text("utf-8")
 SEEN: list[str] = []
 READING = [False]
 QUIET = frozenset({"sys._getframe", "builtins.id", "gc.get_referents", "object.__getattr__"})

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm_ffi
-from tvm.s_tir import SBlock
-from tvm.tirx import IntImm
+from tvm.ir.expr import TensorLoad
+from tvm.tirx import Add, BufferStore, Cast, IntImm, Mul
 
 from kope_tvm.plan.argument import Argument, buffer, integers, number, text
 from kope_tvm.plan.index_map import index_map
+from kope_tvm.plan.nest import REDUCE, blocks_under
 from kope_tvm.plan.primitive import BLOCK, Args, Primitive
 from kope_tvm.plan.primitives.caches import check_own, region, source_of
 from kope_tvm.plan.step_error import StepError
@@ -46,14 +46,31 @@ def _pad_einsum(piece: Workpiece, args: Args) -> None:
     if len(padding) != len(iters):
         raise StepError("padding", f"expected {len(iters)} integers, one for each of {iters}")
     _check_alone(piece, block)
+    stmt = piece.sch.get(block)
+    if any(int(one.iter_type) == REDUCE for one in stmt.iter_vars) and not sums_products(stmt):
+        raise StepError("block", "only a sum of products may be padded with zeros")
     piece.sch.pad_einsum(block, padding)
+
+
+def sums_products(block: Any) -> bool:
+    """Whether its update is `C = C + A * B * ...`, where a zero adds nothing."""
+    update = block.body
+    if not (isinstance(update, BufferStore) and isinstance(update.value, Add)):
+        return False
+    total, term = update.value.a, update.value.b
+    is_total = isinstance(total, TensorLoad) and total.source.same_as(update.buffer)
+    return is_total and _is_product(term)
+
+
+def _is_product(term: Any) -> bool:
+    if isinstance(term, Mul):
+        return _is_product(term.a) and _is_product(term.b)
+    return isinstance(term.value if isinstance(term, Cast) else term, TensorLoad)
 
 
 def _check_alone(piece: Workpiece, block: Any) -> None:
     """TVM widens the loops for every block under them, and guards none."""
-    under: list[Any] = []
-    for loop in piece.loops(block)[:1]:
-        tvm_ffi.structural_walk(loop.sref.stmt, [(SBlock, under.append)], order="pre")
+    under = [one for loop in piece.loops(block)[:1] for one in blocks_under(loop)]
     if len(under) > 1:
         names = ", ".join(str(one.name_hint) for one in under)
         raise StepError("block", f"{names} share its loops: pad before anything else")

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops made out of loops: split, fuse, reorder, merge, add_unit_loop."""
+"""Loops made out of loops: split, fuse, reorder, add_unit_loop.
+
+`merge` is left out: TVM crashes on loops of one nest, and does not ask what lies between two.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 from typing import Any
-
-import tvm_ffi
-from tvm.s_tir import SBlock
 
 from kope_tvm.plan.argument import Argument, factors, name, names, new_name, new_names
 from kope_tvm.plan.nest import Loop
@@ -100,40 +100,6 @@ def _reorder(piece: Workpiece, args: Args) -> None:
         piece.sch.reorder(*[piece.rv(block, loop) for loop in loops])
 
 
-def _merge(piece: Workpiece, args: Args) -> None:
-    block, other = piece.block(args["block"]), piece.block(args["of"], "of")
-    loops = [piece.loop(block, args["loop"]), piece.loop(other, args.get("at", args["loop"]), "at")]
-    _check_mergeable(piece.loops(block), piece.loops(other), loops)
-    into = [args["into"]] if "into" in args else None
-    called = piece.new_names(block, into, [f"{loops[0].name}_m"], loops)
-    merged = piece.sch.merge(piece.rv(block, loops[0]), piece.rv(other, loops[1]))
-    piece.name_loops(called, [merged])
-
-
-def _check_mergeable(ours: Sequence[Loop], theirs: Sequence[Loop], loops: Sequence[Loop]) -> None:
-    """TVM crashes on loops of one nest, and does not ask whether one body depends on the other."""
-    one, other = loops
-    if any(loop.sref.same_as(other.sref) for loop in ours) or any(
-        loop.sref.same_as(one.sref) for loop in theirs
-    ):
-        raise StepError("of", "the two are of one nest; only loops of separate nests merge")
-    if one.extent != other.extent:
-        raise StepError("loop", f"extents differ: {one.extent} and {other.extent}")
-    ours_read, ours_written = _accessed(one)
-    read, written = _accessed(other)
-    if ours_written & (read | written) or written & ours_read:
-        reason = "one makes what the other reads or makes"
-        raise StepError("of", f"{reason}; use compute_at or reverse_compute_at")
-
-
-def _accessed(loop: Loop) -> tuple[set[str], set[str]]:
-    """Names of the buffers that blocks under it read and write."""
-    blocks: list[Any] = []
-    tvm_ffi.structural_walk(loop.sref.stmt, [(SBlock, blocks.append)], order="pre")
-    read = {str(region.source.name) for block in blocks for region in block.reads}
-    return read, {str(region.source.name) for block in blocks for region in block.writes}
-
-
 def _add_unit_loop(piece: Workpiece, args: Args) -> None:
     block = piece.block(args["block"])
     called = piece.new_names(block, [args["into"]] if "into" in args else None, ["unit"], [])
@@ -153,12 +119,6 @@ PRIMITIVES = (
     ),
     Primitive("fuse", "order", (BLOCK, _LOOPS, _INTO), _fuse),
     Primitive("reorder", "order", (BLOCK, _LOOPS), _reorder),
-    Primitive(
-        "merge",
-        "order",
-        (BLOCK, LOOP, Argument("of", name), Argument("at", name, is_required=False), _INTO),
-        _merge,
-    ),
     Primitive(
         "add_unit_loop",
         "order",

@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm.tirx import For, ForKind
 
 from kope_tvm.plan.argument import Argument, annotation, choice, name
-from kope_tvm.plan.nest import Loop
+from kope_tvm.plan.nest import Loop, blocks_under
 from kope_tvm.plan.primitive import BLOCK, LOOP, Args, Primitive
 from kope_tvm.plan.step_error import StepError
 from kope_tvm.plan.workpiece import Workpiece
@@ -76,6 +76,9 @@ def _vectorize(piece: Workpiece, args: Args) -> None:
                 "loop", f"{size}, at most {MOST_LANES}: split it and take the inner one"
             )
         _check_free(piece, block, loop, "vectorized")
+        if len(under := blocks_under(loop)) > 1:
+            names = ", ".join(str(one.name_hint) for one in under)
+            raise StepError("loop", f"{names} share it: vectorize a loop of each of its own")
         _check_nested(loop, "vectorized")
 
     piece.sch.vectorize(_marked(piece, args, check))
@@ -115,6 +118,8 @@ def _bind(piece: Workpiece, args: Args) -> None:
 
 def _annotate(piece: Workpiece, args: Args) -> None:
     block, key, value = piece.block(args["block"]), args["key"], args["value"]
+    if key in _LIST_KEYS and not piece.is_gpu:
+        raise StepError("key", "software pipelines are for GPUs")
     if (key in _LIST_KEYS) != isinstance(value, list):
         raise StepError("value", f"{key} takes {'a list' if key in _LIST_KEYS else 'an integer'}")
     if key in _BLOCK_KEYS:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kope_tvm.plan.argument import Argument, name
-from kope_tvm.plan.nest import Loop
+from kope_tvm.plan.nest import Loop, blocks_under
 from kope_tvm.plan.primitive import BLOCK, Args, Primitive
 from kope_tvm.plan.step_error import StepError
 from kope_tvm.plan.workpiece import Workpiece
@@ -56,13 +56,16 @@ def _reverse_compute_at(piece: Workpiece, args: Args) -> None:
     if reduced:
         reason = f"it lies in reduction loop {reduced[0]!r}, where the sum is not complete"
         raise StepError("at", f"{reason}: take a loop outside of that")
-    if _buffers(piece, block, "writes") & _buffers(piece, other, "reads"):
-        raise StepError("of", "it reads what the block makes: a producer moves by compute_at")
+    under = blocks_under(loop)
+    if _buffers([piece.sch.get(block)], "writes") & _buffers(under, "reads"):
+        raise StepError("at", "its consumer is there: a producer moves by compute_at")
+    if not _buffers([piece.sch.get(block)], "reads") & _buffers(under, "writes"):
+        raise StepError("at", "nothing that it reads is made there: take a loop of its producer")
     piece.sch.reverse_compute_at(block, piece.rv(other, loop))
 
 
-def _buffers(piece: Workpiece, block: Any, side: str) -> set[str]:
-    return {str(region.source.name) for region in getattr(piece.sch.get(block), side)}
+def _buffers(blocks: Sequence[Any], side: str) -> set[str]:
+    return {str(region.source.name) for block in blocks for region in getattr(block, side)}
 
 
 def _inline(primitive: str) -> Callable[[Workpiece, Args], None]:
