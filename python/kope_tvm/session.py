@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from kope_tvm import registry
@@ -14,7 +13,7 @@ from kope_tvm.allocation import Allocation
 from kope_tvm.candidate import Candidate
 from kope_tvm.chat.dialogue import Dialogue, Spent
 from kope_tvm.context import Trial
-from kope_tvm.feedback.roof import Roof, measured_roof
+from kope_tvm.feedback.roof import Roof, kept_roof, measured_roof
 from kope_tvm.finals import finals, remeasured
 from kope_tvm.gates import load_gates
 from kope_tvm.ledger import Ledger
@@ -75,6 +74,7 @@ class Session:
         self._waiting = Stopwatch()
         gates = load_gates()
         self._tunings = [self._tuning(bench, gates) for bench in self._benches]
+        self._roof: Roof | None = None
         self._measure_secs = 0.0
         self._first_trial_secs = 0.0
 
@@ -98,6 +98,7 @@ class Session:
                 for trial in self._round(index, wanted, left):
                     self._first_trial_secs = self._first_trial_secs or time.perf_counter() - started
                     count.add(index, trial)
+                    self._raise_roof(self._tunings[index], trial)
                     best_secs = self._tunings[index].best_secs
                     name = self._tunings[index].task.name
                     progress.trial(name, trial.measurement, best_secs, count.in_all)
@@ -156,14 +157,25 @@ class Session:
             tuning.baseline_secs = measured.secs if measured.ok else 0.0
             self.spend(time.perf_counter() - began)
         if self._means.dialogue is not None and not tuning.roof_secs:
-            tuning.roof_secs = self._roof.secs(tuning.task.features)
+            tuning.roof_secs = self._measured_roof().secs(tuning.task.features)
 
-    @cached_property
-    def _roof(self) -> Roof:
-        began = time.perf_counter()
-        found = measured_roof(self.pool, self._tunings[0].task.target, self._means.home)
-        self.spend(time.perf_counter() - began)
-        return found
+    def _measured_roof(self) -> Roof:
+        if self._roof is None:
+            began = time.perf_counter()
+            target = self._tunings[0].task.target
+            self._roof = measured_roof(self.pool, target, self._means.home)
+            self.spend(time.perf_counter() - began)
+        return self._roof
+
+    def _raise_roof(self, tuning: Tuning, trial: Trial) -> None:
+        """The best ever seen is the roof: a right candidate above it shows that it was too low."""
+        fastest = min(trial.measurement.run_secs, default=0.0) if trial.measurement else 0.0
+        if self._roof is None or not 0 < fastest < tuning.roof_secs:
+            return
+        self._roof = self._roof.raised(tuning.task.features, fastest)
+        kept_roof(self._roof, tuning.task.target, self._means.home)
+        for each in self._tunings:
+            each.roof_secs = self._roof.secs(each.task.features)
 
     def _tuning(self, bench: Workbench, gates: Sequence[Gate]) -> Tuning:
         means, ledger = self._means, self._ledger
