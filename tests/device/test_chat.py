@@ -50,14 +50,20 @@ def mends(*proposals: dict[str, Any]) -> Behaviour:
     return answer
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all, that the machine's roof is measured once."""
+    return tmp_path_factory.mktemp("home")
+
+
 @pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MisbehavingServer]:
+def endpoint(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[MisbehavingServer]:
     with MisbehavingServer(reply(GOOD)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-a-test")
         monkeypatch.setenv("KOPE_MODEL", "scripted")
         monkeypatch.setenv("KOPE_DEADLINE_S", "20")
-        monkeypatch.setenv("KOPE_HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("KOPE_HOME", str(home))
         yield server
 
 

@@ -20,7 +20,7 @@ from kope_tvm.chat.exchanges import Exchanges
 from kope_tvm.chat.grammar import grammar_of
 from kope_tvm.chat.live import LiveDialogue
 from kope_tvm.chat.modes import ENDPOINTS
-from kope_tvm.chat.tokens import messages_bound
+from kope_tvm.chat.tokens import bound, messages_bound
 from kope_tvm.config import Endpoint
 
 pytestmark = pytest.mark.slow
@@ -120,13 +120,10 @@ def opened(url: str, home: Path, deadline_secs: float = 240) -> LiveDialogue:
 
 
 def told(
-    dialogue: LiveDialogue,
-    schema: dict[str, Any] = SCHEMA,
-    max_output_tokens: int = 200,
-    prompt: str = PROMPT,
+    dialogue: LiveDialogue, schema: dict[str, Any] = SCHEMA, max_output_tokens: int = 200
 ) -> Reply:
     request = Request(
-        "t", "propose", "1", SYSTEM, prompt, schema, max_output_tokens=max_output_tokens
+        "t", "propose", "1", SYSTEM, PROMPT, schema, max_output_tokens=max_output_tokens
     )
     return dialogue.ask(request).result(timeout=600)
 
@@ -164,21 +161,38 @@ def test_the_server_reads_our_grammar_and_keeps_it(
         dialogue.close()
 
 
-def test_usage_is_the_servers_and_not_above_the_bound(
-    server_url: str, tmp_path: Path, project_dir: Path
-) -> None:
+def test_usage_is_the_servers_and_not_above_the_bound(server_url: str, tmp_path: Path) -> None:
     remember(server_url, tmp_path, "text")
     dialogue = opened(server_url, tmp_path)
-    golden = sorted((project_dir / "tests" / "golden").glob("*.txt"))
     try:
-        for prompt in (PROMPT, *(path.read_text(encoding="utf-8") for path in golden)):
-            reply = told(dialogue, max_output_tokens=2, prompt=prompt)
-            assert (reply.error, reply.usage.is_estimated) == ("truncated at 2 tokens", False)
-            assert reply.usage.completion_tokens == 2
-            bound = messages_bound(SYSTEM, prompt)
-            assert bound / 2.5 < reply.usage.prompt_tokens <= bound
+        reply = told(dialogue, max_output_tokens=8)
+        assert (reply.error, reply.usage.is_estimated) == ("truncated at 8 tokens", False)
+        assert reply.usage.completion_tokens == 8
+        most = messages_bound(SYSTEM, PROMPT)
+        assert most / 2.5 < reply.usage.prompt_tokens <= most
     finally:
         dialogue.close()
+
+
+def test_prompts_are_bounded_by_more_than_the_server_counts(
+    server_url: str, project_dir: Path
+) -> None:
+    prompts = sorted((project_dir / "tests" / "golden").glob("*.txt"))
+    assert prompts
+    for path in prompts:
+        text = path.read_text(encoding="utf-8")
+        assert bound(text) / 2.5 < counted(server_url, text) <= bound(text), path.name
+
+
+def counted(server_url: str, text: str) -> int:
+    """Tokens of a text, by the model's own tokenizer."""
+    request = urllib.request.Request(
+        server_url.removesuffix("/v1") + "/extras/tokenize/count",
+        json.dumps({"input": text}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return int(json.load(answer)["count"])
 
 
 def test_a_deadline_is_kept_while_the_server_works(server_url: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from kope_tvm.machine import read_target
 from kope_tvm.operators import parse_operator
 from kope_tvm.outcome import Measurement, accept, refuse
 from kope_tvm.prompt.notes import notes_of
-from kope_tvm.prompt.view import View
+from kope_tvm.prompt.view import LANES, View
 from kope_tvm.proposal import Decisions, Origin, Plan, Step
 from kope_tvm.space import neighbours
 from kope_tvm.workbench import Workbench, make_task
@@ -59,7 +59,7 @@ def later_view(bench: Workbench) -> View:
     return View(
         context,
         bench,
-        ("decisions", "plan"),
+        LANES,
         "60% headroom, rule space leads",
         lessons=("matmul on avx512: rule:matmul_x86 was fastest in 7 of 9 tasks",),
         transitions=TRANSITIONS,

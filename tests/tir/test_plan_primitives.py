@@ -61,13 +61,6 @@ def _chain() -> tvm.IRModule:
     return tvm.IRModule({"main": te.create_prim_func([x, last])})
 
 
-def _two_sums() -> tvm.IRModule:
-    x = te.placeholder((16, 8), name="x")
-    one = te.compute((16, 8), lambda i, j: x[i, j] + 1.0, name="one")
-    two = te.compute((16, 8), lambda i, j: x[i, j] + 2.0, name="two")
-    return tvm.IRModule({"main": te.create_prim_func([x, one, two])})
-
-
 def _apply(mod: tvm.IRModule, steps: list[dict[str, Any]], target: dict[str, object] = LLVM) -> str:
     """The script of the function once every step went through."""
     sch = Schedule(mod, debug_mask="none", error_render_level="detail")
@@ -92,11 +85,6 @@ _ONCE: dict[str, tuple[Any, list[dict[str, Any]], str]] = {
         _matmul,
         [{"do": "reorder", "block": "C", "loops": ["k", "i"]}],
         "for k, j, i in T.grid(48, 64, 32)",
-    ),
-    "merge": (
-        _two_sums,
-        [{"do": "merge", "block": "one", "loop": "i", "of": "two", "into": "m"}],
-        "for i_m in range(16)",
     ),
     "add_unit_loop": (
         _matmul,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tvm
 from rule_checks import LLVM
-from tvm import te, tirx
+from tvm import te, tirx, topi
 from tvm.s_tir import Schedule
 
 from kope_tvm.outcome import Verdict
@@ -100,8 +100,49 @@ _CASES: dict[str, tuple[Steps, str]] = {
     ),
     "a producer moved as a consumer": (
         [_on_c("reverse_compute_at", at="i", of="D")],
-        "step 1 reverse_compute_at(of='D'): it reads what the block makes: "
-        "a producer moves by compute_at",
+        "step 1 reverse_compute_at(at='i'): its consumer is there: a producer moves by compute_at",
+    ),
+    "a consumer moved away from its producer": (
+        [
+            _on_c("cache_read", buffer="A", into="copy"),
+            {"do": "reverse_compute_at", "block": "D", "at": "ax0", "of": "copy"},
+        ],
+        "step 2 reverse_compute_at(at='ax0'): nothing that it reads is made there: "
+        "take a loop of its producer",
+    ),
+    "vectorize what two blocks share": (
+        [
+            {"do": "compute_at", "block": "C", "at": "j", "of": "D"},
+            {"do": "vectorize", "block": "D", "loop": "j"},
+        ],
+        "step 2 vectorize(loop='j'): C, D share it: vectorize a loop of each of its own",
+    ),
+    "place a block within a vector": (
+        [
+            {"do": "vectorize", "block": "D", "loop": "j"},
+            {"do": "compute_at", "block": "C", "at": "j", "of": "D"},
+        ],
+        "step 2 compute_at(at='j'): 'j' is vectorized: place blocks before that",
+    ),
+    "pad what shares its loops": (
+        [
+            {"do": "reverse_compute_at", "block": "D", "at": "j", "of": "C"},
+            _on_c("pad_einsum", padding=[1, 1, 5]),
+        ],
+        "step 2 pad_einsum(block='C'): C, D share its loops: pad before anything else",
+    ),
+    "pad what is no sum of products": (
+        [{"do": "pad_einsum", "block": "D", "padding": [5, 1]}],
+        "step 1 pad_einsum(block='D'): only a sum of products may be padded with zeros",
+    ),
+    "a copy of half a reduction": (
+        [_DECOMPOSE, _on_c("reindex", buffer="C")],
+        "step 2 reindex(buffer='C'): C_init, C_update write it: "
+        "put decompose_reduction after this step",
+    ),
+    "a software pipeline on a CPU": (
+        [_on_c("annotate", loop="k", key="software_pipeline_stage", value=[0, 1])],
+        "step 1 annotate(key='software_pipeline_stage'): software pipelines are for GPUs",
     ),
     "a consumer within the reduction": (
         [{"do": "reverse_compute_at", "block": "D", "at": "k", "of": "C"}],
@@ -175,12 +216,12 @@ _CASES: dict[str, tuple[Steps, str]] = {
     ),
     "a map with a tail": (
         _map("lambda i, j: (i // 7, i % 7, j)"),
-        "step 1 transform_layout(buffer='C'): the map leaves a tail: "
-        "take numbers that divide, or give `pad`",
+        "step 1 transform_layout(map='lambda i, j: (i // 7, i % 7, j)'): the map leaves "
+        "3 of 35 places empty: take numbers that divide, or give `pad`",
     ),
     "a map onto fewer places": (
         _map("lambda i, j: (i + j,)"),
-        "step 1 transform_layout(buffer='C'): the map must send each index to a place of its own",
+        "step 1 transform_layout(map='lambda i, j: (i + j,)'): it sends two indices to one place",
     ),
     "a map of other rank": (
         _map("lambda i: i"),
@@ -261,6 +302,29 @@ def test_a_block_that_was_inlined_is_named_as_such() -> None:
     assert _refusal(steps, tvm.IRModule({"main": te.create_prim_func([x, last])})) == (
         "E_STEP step 2 vectorize(block='first'): block 'first' was inlined or replaced; "
         "blocks: last"
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (
+            {"do": "reindex", "block": "pad", "buffer": "copy"},
+            "step 1 reindex(block='pad'): it reads under a condition, which the copy would not",
+        ),
+        (
+            {"do": "reverse_compute_at", "block": "pad", "at": "i", "of": "copy"},
+            "step 1 reverse_compute_at(block='pad'): "
+            "what it adds around its producer's values would be lost",
+        ),
+    ],
+)
+def test_padding_keeps_its_edges(step: dict[str, Any], reason: str) -> None:
+    x = te.placeholder((6, 6), name="x")
+    copy = te.compute((6, 6), lambda i, j: x[i, j] * 2.0, name="copy")
+    pad = topi.nn.pad(copy, (1, 1), (1, 1), name="pad")
+    assert _refusal([step], tvm.IRModule({"main": te.create_prim_func([x, pad])})) == (
+        f"E_STEP {reason}"
     )
 
 

@@ -1,83 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each section says of a real task, and that prompts stay within their limits."""
+"""What each section says of a real task."""
 
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 
 import pytest
-import tvm
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from tvm import te, topi
+from prompt_checks import MATMUL, SOFTMAX, Told, bench_of, first_guess, ran, section, view_of
 
 from kope_tvm.candidate import Candidate
 from kope_tvm.chat.tokens import bound
-from kope_tvm.context import Context, Trial
-from kope_tvm.machine import read_target
-from kope_tvm.operators import parse_operator
-from kope_tvm.outcome import Measurement, Verdict, accept, refuse
+from kope_tvm.context import Trial
+from kope_tvm.outcome import accept, refuse
 from kope_tvm.prompt.brief import brief
 from kope_tvm.prompt.loop_tree import loop_tree
 from kope_tvm.prompt.notes import notes_of
 from kope_tvm.prompt.repair import MOST_TOKENS, refusal_brief, repair_brief
 from kope_tvm.prompt.reply import Refused, read_reply
-from kope_tvm.prompt.sections import sections
 from kope_tvm.prompt.sections.menu import drop_out
-from kope_tvm.prompt.texts import filled, text
-from kope_tvm.prompt.view import LANES, View
-from kope_tvm.proposal import Decisions, Origin, Plan, Rewrite, Step
+from kope_tvm.prompt.view import LANES
+from kope_tvm.proposal import Decisions, Plan, Rewrite, Step
 from kope_tvm.space import neighbours
-from kope_tvm.workbench import Workbench, make_task
-
-MATMUL = "op:matmul:m=81,n=41,k=19"
-SOFTMAX = "op:softmax:m=64,n=1024"
-
-
-@dataclass(frozen=True)
-class Told:
-    """A transition, or a fix."""
-
-    change: str = "#9 3 -> 9"
-    ratio: float = 1.31
-    code: str = ""
-    reason: str = ""
-    task_name: str = "t"
-    similarity: float = 0.9
-    space: str = "sketch"
-    worked: bool = True
-
-
-@cache
-def bench_of(spec: str) -> Workbench:
-    target = read_target("x86-avx512")
-    config = {**target.tvm_target, "num-cores": 2}
-    target = replace(target, tvm_target=config, facts=replace(target.facts, num_cores=2))
-    return Workbench(make_task(spec, parse_operator(spec).tir(), target))
-
-
-def first_guess(bench: Workbench, secs: float = 8e-6) -> Trial:
-    space = bench.rule_spaces[0]
-    return Trial(
-        "a1", Decisions(space.name, space.trace, Origin("rules")), accept("device"), ran(secs)
-    )
-
-
-def ran(secs: float) -> Measurement:
-    return Measurement((secs, secs, secs))
-
-
-def view_of(spec: str, *trials: Trial, **more: object) -> View:
-    bench = bench_of(spec)
-    context = Context(bench.task, 2, 4, 21, 7, trials=trials, baseline_secs=80e-6)
-    return replace(View(context, bench), **more)  # type: ignore[arg-type]
-
-
-def section(view: View, name: str) -> str:
-    return "\n".join(item.text for item in dict(sections())[name].items(view))
 
 
 def test_the_untuned_function_in_two_lines() -> None:
@@ -168,60 +112,6 @@ def test_the_menu_drops_out_by_seed_and_round() -> None:
     assert {move.mechanism for move in kept} >= {"tile", "vectorize", "fuse", "place"}
 
 
-def test_the_matmul_example_is_a_legal_plan() -> None:
-    text = filled("example_matmul", lanes=16, rows=9, vectors=3)
-    steps = text.partition(": ")[2].partition(". Where")[0]
-    names = {"C": "matmul", "C_local_pad": "matmul_local_pad", "i": "i0", "j": "i1"}
-    assert applies(MATMUL, renamed(steps, names))
-
-
-def test_the_example_for_rows_is_a_legal_plan() -> None:
-    text = filled("example_rows", lanes=16, wide=64)
-    steps = text.partition("read by OUT[i,j]: ")[2]
-    names = {"SUM": "T_softmax_expsum", "OUT": "T_softmax_norm", "i": "i0", "j": "i1"}
-    assert applies(SOFTMAX, renamed(steps, names))
-
-
-def renamed(steps: str, names: dict[str, str]) -> list[str]:
-    pattern = r"\b(" + "|".join(names) + r")\b"
-    return re.sub(pattern, lambda found: names[found[1]], steps).split("; ")
-
-
-def sum_bench() -> Workbench:
-    data = te.placeholder((8, 4), name="A")
-    mod = tvm.IRModule({"main": te.create_prim_func([data, topi.sum(data, axis=1)])})
-    return Workbench(make_task("sum", mod, bench_of(MATMUL).task.target))
-
-
-def test_the_rewrite_example_is_a_legal_rewrite_and_shown_as_a_tree() -> None:
-    bench = sum_bench()
-    line = next(line for line in text("lane_rewrite").splitlines() if line.startswith("{"))
-    (rewrite,) = read_reply(line, {}, LANES).proposals
-    assert isinstance(bench.apply(rewrite), Candidate)
-    context = Context(
-        bench.task, 2, 4, 21, 7, trials=(Trial("w", rewrite, accept("d"), ran(1e-6)),)
-    )
-    prompt = brief(View(context, bench)).prompt
-    assert "\ni:8 k:4 C: [i]=_+A[i,k]; init 0\n" in prompt
-    assert "T.grid" not in prompt
-
-
-def test_the_steps_of_a_plan_that_leads_are_shown_as_lines() -> None:
-    steps = (Step("unroll", {"block": "matmul", "loop": "k"}),)
-    trial = Trial("p", Plan(steps, Origin("chat")), accept("device"), ran(1e-6))
-    prompt = brief(view_of(MATMUL, trial)).prompt
-    assert "s1 the best: plan by chat, 1 us, 80x over untuned\nunroll matmul k\n" in prompt
-    assert "i0:81 i1:41 k:19u matmul" in prompt
-
-
-def applies(spec: str, steps: list[str]) -> bool:
-    text = json.dumps({"proposals": [{"lane": "plan", "steps": steps}]})
-    (plan,) = read_reply(text, {}, LANES).proposals
-    found = bench_of(spec).apply(plan)
-    assert not isinstance(found, Verdict), str(found)
-    return isinstance(found, Candidate)
-
-
 def test_the_decisions_a_prompt_offers_can_be_taken() -> None:
     view = view_of(MATMUL, first_guess(bench_of(MATMUL)))
     made = brief(view)
@@ -265,52 +155,3 @@ def test_what_could_not_be_read_can_be_asked_for_again() -> None:
     made = refusal_brief(view_of(MATMUL), refused)
     assert '{"from":"s9"}' in made.prompt
     assert made.tokens_bound <= MOST_TOKENS
-
-
-words = st.text(max_size=300)
-told = st.builds(
-    Told,
-    words,
-    st.floats(0, 1e6),
-    st.sampled_from(["", "E_BUILD"]),
-    words,
-    words,
-    st.floats(0, 1),
-    words,
-)
-lanes = st.lists(st.sampled_from(LANES), unique=True).map(tuple)
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    spec=st.sampled_from([MATMUL, SOFTMAX]),
-    limit=st.integers(100, 4000),
-    is_measured=st.booleans(),
-    open_lanes=lanes,
-    lines=st.lists(words, max_size=4).map(tuple),
-    transitions=st.lists(told, max_size=6).map(tuple),
-    secs=st.floats(0, 1e3),
-)
-def test_no_prompt_is_over_its_limit(
-    spec: str,
-    limit: int,
-    is_measured: bool,
-    open_lanes: tuple[str, ...],
-    lines: tuple[str, ...],
-    transitions: tuple[Told, ...],
-    secs: float,
-) -> None:
-    trials = (first_guess(bench_of(spec), max(secs, 1e-9)),) if is_measured else ()
-    view = view_of(
-        spec,
-        *trials,
-        lanes=open_lanes,
-        lanes_reason=" ".join(lines)[:400],
-        lessons=lines,
-        feedback=lines,
-        transitions=transitions,
-        limit_tokens=limit,
-    )
-    made = brief(view)
-    assert made.tokens_bound <= limit
-    assert bound(made.system) + bound(made.prompt) <= limit

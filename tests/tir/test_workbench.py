@@ -98,9 +98,9 @@ def test_a_trace_of_another_function_is_refused_with_tvms_reason() -> None:
     assert str(verdict) == "E_REPLAY get-block: Cannot find a block with the name: nowhere"
 
 
-def test_a_lane_without_a_device_is_refused_by_name() -> None:
+def test_a_plan_without_steps_is_refused() -> None:
     verdict = Workbench(make_task("max", _full_max(), _X86)).apply(Plan(()))
-    assert str(verdict) == "E_LANE lane 'plan' is not open for this device"
+    assert str(verdict) == "E_STEP steps: expected a list of steps, got []"
 
 
 def test_the_key_of_a_task_is_the_same_in_every_process() -> None:

@@ -10,12 +10,14 @@ from kope_tvm.plan.step_error import StepError
 
 
 def test_a_map_is_its_arithmetic() -> None:
-    mapped = index_map("lambda i, j: (i // 4 + 1, j * 2 - i % 4, 0, j)", 2)
-    assert mapped(9, 5) == [3, 9, 0, 5]
+    mapped = index_map(
+        "lambda i, j: (i // 4 * 2 + j % 2, 0, j - j % 2, i % 4)", (12, 6), may_pad=True
+    )
+    assert mapped(9, 5) == [5, 0, 4, 1]
 
 
 def test_a_map_to_one_dimension_needs_no_parentheses() -> None:
-    assert index_map("lambda i, j: i * 8 + j", 2)(2, 3) == [19]
+    assert index_map("lambda i, j: i * 8 + j", (4, 8))(2, 3) == [19]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_a_map_to_one_dimension_needs_no_parentheses() -> None:
 )
 def test_refused(text: str, reason: str) -> None:
     with pytest.raises(StepError) as error:
-        index_map(text, 1)
+        index_map(text, (16,))
     assert reason in error.value.reason
 
 
@@ -64,3 +66,37 @@ def test_a_map_for_another_shape_takes_the_divisors_nearest_to_its_own() -> None
     assert fitted_map(text, (516, 332)) == "lambda k, j: (j // 4, k, j % 4)"
     assert fitted_map(text, (516, 320)) == text
     assert fitted_map(text, (516, -1)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("lambda i, j: (i, j % 3)", "it sends two indices to one place"),
+        ("lambda i, j: (i, i)", "it sends two indices to one place"),
+        ("lambda i, j: (i + 1, j)", "i + 1 starts at 1; dimensions start at 0"),
+        ("lambda i, j: (i - 1, j)", "i - 1 starts at -1; dimensions start at 0"),
+        ("lambda i, j: (i, j * 2)", "the map leaves 7 of 15 places empty"),
+        ("lambda i, j: (i, j // 3, j % 3)", "the map leaves 1 of 9 places empty"),
+        ("lambda i, j: (i * 1048576 * 1048576 * 1048576, j)", "at most 4194304 are checked"),
+    ],
+)
+def test_a_map_that_is_not_one_to_one_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(StepError) as error:
+        index_map(text, (512, 8))
+    assert reason in error.value.reason
+
+
+def test_a_tail_is_legal_where_it_is_filled() -> None:
+    assert index_map("lambda i, j: (j // 3, i, j % 3)", (512, 8), may_pad=True)(4, 7) == [2, 4, 1]
+
+
+def test_a_dimension_of_unknown_size_moves_as_a_whole() -> None:
+    assert index_map("lambda i, j: (j, i)", (-1, 8))(4, 7) == [7, 4]
+    with pytest.raises(StepError, match="only whole dimensions move"):
+        index_map("lambda i, j: (i // 4, i % 4, j)", (-1, 8))
+
+
+def test_a_large_buffer_is_checked_by_the_dimensions_that_mix() -> None:
+    assert index_map("lambda i, j: (j // 16, i, j % 16)", (1 << 20, 4096))(3, 17) == [1, 3, 1]
+    with pytest.raises(StepError, match="it mixes 4294967296 indices"):
+        index_map("lambda i, j: i * 4096 + j", (1 << 20, 4096))

@@ -206,7 +206,7 @@ def test_no_reason_is_longer_than_a_few_lines() -> None:
 def test_nothing_unsafe_is_on_the_list() -> None:
     assert not [name for name in primitives() if "unsafe" in name or "sample" in name]
     assert {"split", "tensorize", "transform_layout"} <= set(primitives())
-    assert len(primitives()) == 26
+    assert len(primitives()) == 25
 
 
 def test_the_schema_takes_what_the_reader_takes_and_is_small() -> None:

@@ -134,7 +134,7 @@ def poison(argument: Argument, dtype: np.dtype[Any]) -> Array:
 
 def host_dtype(dtype: str) -> np.dtype[Any]:
     """The dtype of TVM's own host arrays."""
-    if dtype.startswith(("int4", "uint4", "float4", "float6")):
+    if dtype.startswith(("int4", "uint4", "float4_", "float6_")):
         raise KopeError(f"cannot measure a parameter of dtype {dtype}: it has no host arrays")
     found: np.dtype[Any] = tvm.runtime.empty((1,), dtype).numpy().dtype
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Var
+from tvm.ir import Call, Op, Var
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.tirx import For, ForKind, IntImm
 from tvm_ffi import WalkResult
@@ -57,22 +57,32 @@ def blocks_under(loop: Loop) -> list[Any]:
     return found
 
 
+def reads_under_condition(block: Any) -> bool:
+    """Whether a block guards what it reads, as padding does."""
+    calls: list[Any] = []
+    tvm_ffi.structural_walk(block.body, [(Call, calls.append)], order="pre")
+    names = [str(call.op.name) for call in calls if isinstance(call.op, Op)]
+    return any(name.rpartition(".")[2] == "if_then_else" for name in names)
+
+
 def block_names(func: Any) -> list[str]:
     """TVM's names of a function's blocks, in program order."""
     return [str(one.block.name_hint) for one in realizes(func)]
 
 
 def loops_of(sch: Schedule, block: Any, named: Sequence[tuple[str, Any]] = ()) -> tuple[Loop, ...]:
-    """The loops around `block`, a block or its random variable, outermost first."""
+    """The loops around `block`, a block or its random variable, outermost first.
+
+    `named` are names that loops were given, by their places in the schedule (`StmtSRef`).
+    """
     sref = sch.get_sref(block)
     kinds = _kinds(_realize(sch, sref.stmt))
-    given = [(name, sch.get_sref(rv)) for name, rv in named]
     loops: list[Loop] = []
     taken: set[str] = set()
     for at in _nest(sref):
         loop = at.stmt
         var = str(loop.loop_var.name)
-        alias = next((name for name, other in given if other.same_as(at)), None)
+        alias = next((name for name, other in named if other.same_as(at)), None)
         name = _unique(alias or var, taken)
         taken.add(name)
         extent = int(loop.extent) if isinstance(loop.extent, IntImm) else -1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -15,6 +16,13 @@ from kope_tvm.plan.step_error import StepError
 _GPU_KINDS = frozenset({"cuda", "rocm", "metal", "vulkan", "opencl", "webgpu"})
 
 
+@dataclass(frozen=True)
+class _Named:
+    name: str
+    rv: Any
+    sref: Any
+
+
 class Workpiece:
     """Finds blocks and loops by the names that steps gave them, else by TVM's own."""
 
@@ -22,7 +30,7 @@ class Workpiece:
         self.sch = sch
         self.target = tvm.target.Target.current(allow_none=True)
         self._blocks: dict[str, Any] = {}
-        self._loops: list[tuple[str, Any]] = []
+        self._loops: list[_Named] = []
 
     @property
     def is_gpu(self) -> bool:
@@ -76,7 +84,8 @@ class Workpiece:
 
     def loops(self, block: Any) -> tuple[Loop, ...]:
         """The loops around a block, outermost first."""
-        return loops_of(self.sch, block, self._named_loops())
+        self._loops = [one for one in self._loops if one.sref.stmt is not None]
+        return loops_of(self.sch, block, [(one.name, one.sref) for one in self._loops])
 
     def loop(self, block: Any, name: str, argument: str = "loop") -> Loop:
         """The loop around `block` called `name`."""
@@ -93,17 +102,23 @@ class Workpiece:
 
     def rv(self, block: Any, loop: Loop) -> Any:
         """The random variable of a loop; asks the schedule only for loops without one."""
-        for _, rv in self._named_loops():
-            if self.sch.get_sref(rv).same_as(loop.sref):
-                return rv
-        fresh = self.sch.get_loops(block)
-        named = self.loops(block)
-        self._loops += [(one.name, rv) for one, rv in zip(named, fresh, strict=True)]
-        return fresh[next(i for i, one in enumerate(named) if one.sref.same_as(loop.sref))]
+        if (known := self._named(loop)) is not None:
+            return known.rv
+        for one, rv in zip(self.loops(block), self.sch.get_loops(block), strict=True):
+            if self._named(one) is None:
+                self._loops.append(_Named(one.name, rv, one.sref))
+        found = self._named(loop)
+        assert found is not None
+        return found.rv
+
+    def _named(self, loop: Loop) -> _Named | None:
+        return next((one for one in self._loops if one.sref.same_as(loop.sref)), None)
 
     def name_loops(self, names: Sequence[str], loops: Sequence[Any]) -> None:
         """Let steps call new loops so."""
-        self._loops = [*zip(names, loops, strict=True), *self._loops]
+        named = zip(names, loops, strict=True)
+        fresh = [_Named(name, rv, self.sch.get_sref(rv)) for name, rv in named]
+        self._loops = [*fresh, *self._loops]
 
     def new_names(
         self,
@@ -123,10 +138,6 @@ class Workpiece:
         if clash:
             raise StepError("into", f"another loop of the block is called {clash!r}")
         return list(given)
-
-    def _named_loops(self) -> list[tuple[str, Any]]:
-        self._loops = [(name, rv) for name, rv in self._loops if self._is_alive(rv)]
-        return self._loops
 
     def _is_alive(self, rv: Any) -> bool:
         try:

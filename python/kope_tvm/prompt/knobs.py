@@ -40,7 +40,7 @@ class KnobLine:
             extent, most = prod(self.knob.value), self.knob.max_innermost
             return f"product {extent}" + (f", last <= {most}" if 0 < most < extent else "")
         if self.knob.kind == "SampleComputeLocation":
-            return "-2 inline, -1 own nest, else a consumer's loop"
+            return "(-2 inline, -1 own nest, n under loop n)"
         options = [plain_number(option) for option in self.knob.options]
         return f"of {','.join(options[:_MAX_OPTIONS])}"
 

@@ -221,7 +221,8 @@ def _statement(block: Any) -> str:
     name, indices = body.buffer.name, ",".join(str(index) for index in body.indices)
     left = _plain(f"[{indices}]")
     # `_` is what stands left of `=`; a block is mostly called as the buffer that it writes.
-    value = _plain(str(body.value).splitlines()[-1]).replace(f"{name}{left}", "_")
+    itself = f"{name}{left}" if indices else f"{name}[()]"
+    value = _plain(str(body.value).splitlines()[-1]).replace(itself, "_")
     init = f"; init {_plain(str(block.init.value))}" if _is_store(block.init) else ""
     return f"{'' if name == block.name_hint else name}{left}={value}{init}"
 

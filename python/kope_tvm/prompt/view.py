@@ -13,6 +13,7 @@ from kope_tvm.prompt.program import Program, programs
 from kope_tvm.workbench import Workbench
 
 LANES = ("decisions", "plan", "rewrite")
+_MAIN_LANES = 2
 
 
 class Transition(Protocol):
@@ -79,6 +80,11 @@ class View:
     @cached_property
     def programs(self) -> tuple[Program, ...]:
         return programs(self.context, self.bench, self.notes)
+
+    @property
+    def main_lanes(self) -> tuple[str, ...]:
+        """Those that the prompt has room to say much about."""
+        return self.lanes[:_MAIN_LANES]
 
     @property
     def incumbent(self) -> Program | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kope_tvm.plan.argument import Argument, buffer, integer, new_name, text
-from kope_tvm.plan.nest import realizes
+from kope_tvm.plan.nest import reads_under_condition, realizes
 from kope_tvm.plan.primitive import BLOCK, Args, Primitive
 from kope_tvm.plan.step_error import StepError
 from kope_tvm.plan.workpiece import Workpiece
@@ -62,6 +62,8 @@ def _reindex(piece: Workpiece, args: Args) -> None:
     piece.check_new_block(args.get("into"))
     side, place = region(piece, block, args["buffer"])
     _check_one_writer(piece, source_of(piece, block, args["buffer"]))
+    if side == "read" and reads_under_condition(piece.sch.get(block)):
+        raise StepError("block", "it reads under a condition, which the copy would not")
     piece.name_block(args.get("into"), piece.sch.reindex(block, (side, place)))
 
 

@@ -10,7 +10,7 @@ from tvm.tirx import Add, BufferStore, Cast, IntImm, Mul
 
 from kope_tvm.plan.argument import Argument, buffer, integers, number, text
 from kope_tvm.plan.index_map import index_map
-from kope_tvm.plan.nest import REDUCE, blocks_under
+from kope_tvm.plan.nest import blocks_under
 from kope_tvm.plan.primitive import BLOCK, Args, Primitive
 from kope_tvm.plan.primitives.caches import check_own, region, source_of
 from kope_tvm.plan.step_error import StepError
@@ -46,13 +46,12 @@ def _pad_einsum(piece: Workpiece, args: Args) -> None:
     if len(padding) != len(iters):
         raise StepError("padding", f"expected {len(iters)} integers, one for each of {iters}")
     _check_alone(piece, block)
-    stmt = piece.sch.get(block)
-    if any(int(one.iter_type) == REDUCE for one in stmt.iter_vars) and not sums_products(stmt):
+    if not _sums_products(piece.sch.get(block)):
         raise StepError("block", "only a sum of products may be padded with zeros")
     piece.sch.pad_einsum(block, padding)
 
 
-def sums_products(block: Any) -> bool:
+def _sums_products(block: Any) -> bool:
     """Whether its update is `C = C + A * B * ...`, where a zero adds nothing."""
     update = block.body
     if not (isinstance(update, BufferStore) and isinstance(update.value, Add)):
@@ -70,7 +69,10 @@ def _is_product(term: Any) -> bool:
 
 def _check_alone(piece: Workpiece, block: Any) -> None:
     """TVM widens the loops for every block under them, and guards none."""
-    under = [one for loop in piece.loops(block)[:1] for one in blocks_under(loop)]
+    nest = piece.loops(block)[:1]
+    if not nest or nest[0].sref.parent.parent is not None:
+        raise StepError("block", "it lies within a block made of tiles: pad before anything else")
+    under = blocks_under(nest[0])
     if len(under) > 1:
         names = ", ".join(str(one.name_hint) for one in under)
         raise StepError("block", f"{names} share its loops: pad before anything else")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kope_tvm.plan.argument import Argument, name
-from kope_tvm.plan.nest import Loop, blocks_under
+from kope_tvm.plan.nest import Loop, blocks_under, reads_under_condition
 from kope_tvm.plan.primitive import BLOCK, Args, Primitive
 from kope_tvm.plan.step_error import StepError
 from kope_tvm.plan.workpiece import Workpiece
@@ -20,7 +20,12 @@ def _at(piece: Workpiece, args: Args) -> tuple[Any, Any, Loop]:
     other = piece.block(owner, "of")
     if piece.sch.get_sref(other).same_as(piece.sch.get_sref(block)):
         raise StepError("of", "a block cannot be computed at its own loop")
-    return block, other, piece.loop(other, args["at"], "at")
+    loop = piece.loop(other, args["at"], "at")
+    nest = piece.loops(other)
+    vector = [one.name for one in nest[: nest.index(loop) + 1] if one.mode == "vectorized"]
+    if vector:
+        raise StepError("at", f"{vector[0]!r} is vectorized: place blocks before that")
+    return block, other, loop
 
 
 def _owner(piece: Workpiece, args: Args) -> str:
@@ -56,6 +61,8 @@ def _reverse_compute_at(piece: Workpiece, args: Args) -> None:
     if reduced:
         reason = f"it lies in reduction loop {reduced[0]!r}, where the sum is not complete"
         raise StepError("at", f"{reason}: take a loop outside of that")
+    if reads_under_condition(piece.sch.get(block)):
+        raise StepError("block", "what it adds around its producer's values would be lost")
     under = blocks_under(loop)
     if _buffers([piece.sch.get(block)], "writes") & _buffers(under, "reads"):
         raise StepError("at", "its consumer is there: a producer moves by compute_at")

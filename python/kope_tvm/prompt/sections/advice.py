@@ -23,19 +23,24 @@ _FAMILIES = {
     "norm": "rows",
     "reduce": "rows",
 }
+_MANY_PASSES = 4
+"""Blocks from which on a contraction is one pass of several, as in attention."""
 _BITS = {"float64": 64, "int64": 64}
 _DEFAULT_LANES, _DEFAULT_REGISTERS = 4, 16
 
 
 def items(view: View) -> Iterator[Item]:
-    """The family's advice line by line, and a plan of such a function where plans are open."""
+    """The family's advice line by line, and a plan of such a function where plans are promising."""
     features, facts = view.context.task.features, view.context.task.target.facts
     family = _FAMILIES.get(features.op_class, "elementwise")
     values = _values(features, facts)
-    for number, line in enumerate(filled(f"advice_{family}", **values).splitlines()):
+    lines = filled(f"advice_{family}", **values).splitlines()
+    if family == "contraction" and features.num_blocks >= _MANY_PASSES:
+        lines.insert(0, filled("advice_passes", **values))
+    for number, line in enumerate(lines):
         yield Item(line, value=120 / (1 + number / 4))
     name = f"example_{features.op_class if features.op_class == 'matmul' else family}"
-    if "plan" in view.lanes and text(name):
+    if "plan" in view.main_lanes and text(name):
         yield Item(filled(name, **values), value=300)
 
 
@@ -54,4 +59,5 @@ def _values(features: Features, facts: Facts) -> dict[str, object]:
         "half_l2": shown_bytes(facts.l2_bytes // 2) if facts.l2_bytes else "half of L2",
         "l1": shown_bytes(facts.l1_bytes) if facts.l1_bytes else "L1",
         "cores": facts.num_cores,
+        "blocks": features.num_blocks,
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked and how to answer, with one example for each open lane."""
+"""What is asked and how to answer: an example for each open lane, a short one for the third."""
 
 from __future__ import annotations
 
@@ -15,4 +15,7 @@ TITLE = ""
 
 def items(view: View) -> Iterator[Item]:
     """Static texts: the same in every call with these lanes."""
-    yield required("\n".join([text("contract"), *(text(f"lane_{lane}") for lane in view.lanes)]))
+    told = [text(f"lane_{lane}") for lane in view.main_lanes]
+    rest = [lane for lane in view.lanes if lane not in view.main_lanes]
+    short = [text(f"lane_{lane}_short") or text(f"lane_{lane}") for lane in rest]
+    yield required("\n".join([text("contract"), *told, *short]))

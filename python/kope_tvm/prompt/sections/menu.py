@@ -22,8 +22,8 @@ _MOST = 16
 
 
 def items(view: View) -> Iterator[Item]:
-    """One move an item, where plans are open; the same ones for a seed and round."""
-    if "plan" not in view.lanes:
+    """One move an item, where plans are promising; the same ones for a seed and round."""
+    if "plan" not in view.main_lanes:
         return
     context = view.context
     kept = drop_out(view.notes.moves, f"{context.seed}:{context.round_no}")
