@@ -10,7 +10,9 @@
 #include <tvm/ffi/string.h>
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
+#include <unordered_map>
 
 namespace kope {
 
@@ -37,18 +39,43 @@ inline bool DerivesFrom(ffi::AnyView value, std::string_view type_key) {
   return false;
 }
 
-/*! \brief A field by its name, inherited ones included; throws where the type has none such. */
-inline ffi::Any Field(ffi::AnyView node, std::string_view name) {
-  const ffi::Object* object = node.cast<const ffi::Object*>();
-  ffi::Any result;
-  bool found = ffi::reflection::ForEachFieldInfoWithEarlyStop(
-      TVMFFIGetTypeInfo(object->type_index()), [&](const TVMFFIFieldInfo* field) {
+/*! \brief What reflection knows of a field, inherited ones included; null where there is none. */
+inline const TVMFFIFieldInfo* FindField(int32_t type_index, std::string_view name) {
+  const TVMFFIFieldInfo* found = nullptr;
+  ffi::reflection::ForEachFieldInfoWithEarlyStop(
+      TVMFFIGetTypeInfo(type_index), [&](const TVMFFIFieldInfo* field) {
         if (std::string_view(field->name.data, field->name.size) != name) return false;
-        result = ffi::reflection::FieldGetter(field)(object);
+        found = field;
         return true;
       });
-  if (!found) TVM_FFI_THROW(AttributeError) << TypeKey(node) << " has no field '" << name << "'";
-  return result;
+  return found;
+}
+
+/*! \brief A field by its name; throws where the type has none such. */
+inline ffi::Any Field(ffi::AnyView node, std::string_view name) {
+  // Field names are literals: their address is a cheap key, and the name is compared all the same.
+  struct Key {
+    int32_t type_index;
+    const char* name;
+    bool operator==(const Key& other) const {
+      return type_index == other.type_index && name == other.name;
+    }
+  };
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      return std::hash<const char*>()(key.name) ^ (static_cast<size_t>(key.type_index) << 20);
+    }
+  };
+  thread_local std::unordered_map<Key, const TVMFFIFieldInfo*, Hash> known;
+  const ffi::Object* object = node.cast<const ffi::Object*>();
+  const TVMFFIFieldInfo*& field = known[{object->type_index(), name.data()}];
+  if (field == nullptr || std::string_view(field->name.data, field->name.size) != name) {
+    field = FindField(object->type_index(), name);
+  }
+  if (field == nullptr) {
+    TVM_FFI_THROW(AttributeError) << TypeKey(node) << " has no field '" << name << "'";
+  }
+  return ffi::reflection::FieldGetter(field)(object);
 }
 
 inline ffi::Array<ffi::Any> Items(ffi::AnyView node, std::string_view name) {

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -30,12 +32,12 @@ class Briefing:
         self._feedback: dict[str, tuple[str, ...]] = {}
         """What the machine code of an incumbent showed, by state."""
 
-    def proposal(self, context: Context, left: Left) -> Brief | None:
+    def proposal(self, context: Context, pending: Sequence[Proposal], left: Left) -> Brief | None:
         """The brief of a round; None where the planner says that a call is not worth it."""
         choice = self._choice(context)
         if not choice.worth_asking:
             return None
-        return brief(self._view(context, choice, left))
+        return brief(replace(self._view(context, choice, left), pending=tuple(pending)))
 
     def repair(self, context: Context, miss: NearMiss, left: Left) -> Brief:
         """The brief of a repair turn."""

@@ -57,6 +57,13 @@ def blocks_under(loop: Loop) -> list[Any]:
     return found
 
 
+def has_tail(loop: Loop) -> bool:
+    """Whether a block under a loop runs for some of the iterations only."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(loop.sref.stmt, [(SBlockRealize, found.append)], order="pre")
+    return any(not isinstance(one.predicate, IntImm) for one in found)
+
+
 def reads_under_condition(block: Any) -> bool:
     """Whether a block guards what it reads, as padding does."""
     calls: list[Any] = []

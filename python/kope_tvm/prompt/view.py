@@ -10,6 +10,7 @@ from typing import Protocol
 from kope_tvm.context import Context
 from kope_tvm.prompt.notes import Notes, notes_of
 from kope_tvm.prompt.program import Program, programs
+from kope_tvm.proposal import Proposal
 from kope_tvm.workbench import Workbench
 
 LANES = ("decisions", "plan", "rewrite")
@@ -66,6 +67,8 @@ class View:
     transitions: tuple[Transition, ...] = ()
     feedback: tuple[str, ...] = ()
     """What the incumbent's machine code shows, a line each."""
+    pending: tuple[Proposal, ...] = ()
+    """Proposed before, and not measured yet."""
     tokens_left: int | None = None
     """None where there is no limit."""
     calls_left: int | None = None

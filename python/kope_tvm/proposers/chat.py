@@ -64,9 +64,10 @@ class Chat:
         self._follow(context, dialogue)
         if context.num_wanted > 0:
             self._mend(context, dialogue)
-            self._ask(context, dialogue)
             self._wait(context, dialogue)
         self._read(context, dialogue)
+        if context.num_wanted > 0:
+            self._ask(context, dialogue)
         count = min(context.num_wanted, len(self._ready))
         return [self._ready.popleft() for _ in range(count)]
 
@@ -77,7 +78,7 @@ class Chat:
         is_idle = context.is_last_round or self._num_stale >= _PATIENCE
         if is_idle or is_asked or has_enough or not dialogue.is_open:
             return
-        brief = self._briefing.proposal(context, dialogue.left)
+        brief = self._briefing.proposal(context, self._ready, dialogue.left)
         if brief is not None:
             self._num_asked += 1
             self._start(brief, str(self._num_asked), context, dialogue)

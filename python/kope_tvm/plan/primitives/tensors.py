@@ -7,6 +7,7 @@ from tvm.s_tir import TensorIntrin
 from tvm.target import codegen
 
 from kope_tvm.plan.argument import Argument, name, new_name
+from kope_tvm.plan.nest import has_tail
 from kope_tvm.plan.primitive import BLOCK, LOOP, Args, Primitive
 from kope_tvm.plan.step_error import StepError
 from kope_tvm.plan.workpiece import Workpiece
@@ -23,7 +24,12 @@ _PREFIXES = {
 def _blockize(piece: Workpiece, args: Args) -> None:
     block = piece.block(args["block"])
     piece.check_new_block(args.get("into"))
-    outer = piece.sch.blockize(piece.rv(block, piece.loop(block, args["loop"])))
+    loop = piece.loop(block, args["loop"])
+    if has_tail(loop):
+        raise StepError(
+            "loop", "a split under or around it leaves a tail: take factors that divide"
+        )
+    outer = piece.sch.blockize(piece.rv(block, loop))
     piece.name_block(args.get("into"), outer)
 
 

@@ -33,9 +33,16 @@ def items(view: View) -> Iterator[Item]:
         yield Item(_by_kind(done), value=110)
     for number, line in enumerate(_near(done, view)):
         yield Item(line, value=60 / (1 + number / 2))
+    if view.pending:
+        yield Item(_pending(view), value=100)
     failed = [trial for trial in view.context.trials if not _is_measured(trial)]
     for number, line in enumerate(_refusals(failed)):
         yield Item(line, value=80 / (1 + number))
+
+
+def _pending(view: View) -> str:
+    ideas = [mechanism_of(one)[:_MECHANISM_CHARS] for one in view.pending[:_MOST_KINDS]]
+    return f"being measured now: {'; '.join(dict.fromkeys(ideas))}"
 
 
 def _is_measured(trial: Trial) -> bool:
