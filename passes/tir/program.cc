@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tir/program.h"
 
-#include <tvm/ffi/dtype.h>
 #include <tvm/ffi/extra/structural_visit.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "tir/index_scope.h"
 
 namespace kope {
 namespace {
@@ -68,7 +69,7 @@ class Tracer {
       Reads(Field(node, "value"));
     } else if (key == "tirx.Bind") {
       Reads(Field(node, "value"));
-      values_[Id(Field(node, "var"))] = Value(Field(node, "value"));
+      scope_.Bind(Field(node, "var"), scope_.Value(Field(node, "value")));
     } else {
       Rare(node, key);
     }
@@ -93,12 +94,13 @@ class Tracer {
     Reads(Field(node, "min"));
     Reads(Field(node, "extent"));
     int64_t extent = ConstantOr(Field(node, "extent"), -1);
-    MaybeLinear min = Value(Field(node, "min"));
+    MaybeLinear min = scope_.Value(Field(node, "min"));
     bool known = extent >= 0 && min && Field(node, "step") == nullptr;
-    Loop loop{known ? program.digits.Add(extent) : -1,
+    Any var = Field(node, "loop_var");
+    Loop loop{Field(var, "name").cast<ffi::String>(), known ? program.digits.Add(extent) : -1,
               static_cast<LoopKind>(Field(node, "kind").cast<int64_t>()), extent == 0};
     if (known) {
-      values_[Id(Field(node, "loop_var"))] = min->Plus({0, {{loop.digit, 1}}});
+      scope_.Bind(var, min->Plus({0, {{loop.digit, 1}}}));
     }
     path_.push_back(static_cast<int>(program.loops.size()));
     program.loops.push_back(loop);
@@ -113,9 +115,9 @@ class Tracer {
     bool starts = true;
     for (size_t i = 0; i < axes.size(); ++i) {
       Reads(bindings[i]);
-      MaybeLinear value = Value(bindings[i]);
+      MaybeLinear value = scope_.Value(bindings[i]);
       starts = starts && MayStart(axes[i], value);
-      values_[Id(Field(axes[i], "var"))] = std::move(value);
+      scope_.Bind(Field(axes[i], "var"), std::move(value));
     }
     for (const Any& each : Items(block, "alloc_buffers")) Declare(each, -1);
     for (const Any& each : Items(block, "match_buffers")) Match(each);
@@ -129,7 +131,7 @@ class Tracer {
   // Whether a reduction's axis reaches its first value, at which a block's `init` runs.
   bool MayStart(AnyView axis, const MaybeLinear& value) {
     if (Field(axis, "iter_type").cast<int64_t>() != kReduceAxis || !value) return true;
-    MaybeLinear first = Value(Field(Field(axis, "dom"), "min"));
+    MaybeLinear first = scope_.Value(Field(Field(axis, "dom"), "min"));
     if (!first || !first->terms.empty()) return true;
     Interval range = program.digits.Range(program.digits.Unsplit(*value));
     return range.low <= first->constant && first->constant <= range.high;
@@ -139,7 +141,7 @@ class Tracer {
     Any source = Field(match, "source");
     View view{Field(source, "source"), {}};
     for (const Any& range : Items(source, "region")) {
-      view.mins.push_back(Value(Field(range, "min")));
+      view.mins.push_back(scope_.Value(Field(range, "min")));
     }
     views_.emplace(Id(Field(match, "buffer")), std::move(view));
   }
@@ -165,7 +167,7 @@ class Tracer {
     bool is_vector = false;
     for (const Any& index : indices) {
       is_vector = is_vector || Is(index, "prim.Ramp");
-      values.push_back(Value(index));
+      values.push_back(scope_.Value(index));
     }
     Any held = buffer;
     auto view = views_.find(Id(held));
@@ -173,8 +175,13 @@ class Tracer {
       values = Through(view->second, values);
       held = view->second.source;
     }
+    int storage = StorageOf(held);
+    if (storage < 0) {
+      program.jumps = true;
+      return;
+    }
     program.accesses.push_back(
-        {use, StorageOf(held), std::move(values), is_vector, guards_, path_, order_});
+        {use, storage, std::move(values), is_vector, guards_, path_, order_});
   }
 
   // A view's axes are the last ones of what it stands for; before them there is one element each.
@@ -248,111 +255,16 @@ class Tracer {
   void Under(AnyView condition, bool negated, const Callback& body) {
     size_t num_outer = guards_.forms.size();
     bool outer = guards_.unknown;
-    Require(condition, negated);
+    scope_.Require(condition, negated, &guards_);
     body();
     guards_.forms.resize(num_outer);
     guards_.unknown = outer;
   }
 
-  void Require(AnyView condition, bool negated) {
-    std::string_view key = TypeKey(condition);
-    if (key == "ir.IntImm") {
-      if ((ConstantOr(condition, 1) != 0) == negated) guards_.forms.push_back({-1, {}});
-    } else if (key == "prim.Not") {
-      Require(Field(condition, "a"), !negated);
-    } else if (key == (negated ? "prim.Or" : "prim.And")) {
-      Require(Field(condition, "a"), negated);
-      Require(Field(condition, "b"), negated);
-    } else if (key == "ir.Call" && IsLikely(condition)) {
-      Require(Items(condition, "args")[0], negated);
-    } else {
-      Compare(condition, key, negated);
-    }
-  }
-
-  static bool IsLikely(AnyView call) {
-    Any op = Field(call, "op");
-    return Is(op, "ir.Op") && Field(op, "name").cast<ffi::String>() == "tirx.likely";
-  }
-
-  void Compare(AnyView node, std::string_view key, bool negated) {
-    bool less = key == "prim.LT" || key == "prim.LE";
-    bool more = key == "prim.GT" || key == "prim.GE";
-    bool equal = key == (negated ? "prim.NE" : "prim.EQ");
-    MaybeLinear lhs, rhs;
-    if (less || more || equal) {
-      lhs = Value(Field(node, "a"));
-      rhs = Value(Field(node, "b"));
-    }
-    if (!lhs || !rhs) {
-      guards_.unknown = true;
-      return;
-    }
-    bool strict = (key == "prim.LT" || key == "prim.GT") != negated;
-    Linear slack{strict && !equal ? -1 : 0, {}};
-    bool ascending = less != negated;
-    if (equal || ascending) guards_.forms.push_back(slack.Plus(*rhs).Plus(*lhs, -1));
-    if (equal || !ascending) guards_.forms.push_back(slack.Plus(*lhs).Plus(*rhs, -1));
-  }
-
-  MaybeLinear Value(AnyView expr) {
-    std::string_view key = TypeKey(expr);
-    if (key == "ir.IntImm") return Linear{ConstantOr(expr, 0), {}};
-    if (key == "ir.Var") {
-      auto found = values_.find(Id(expr));
-      return found == values_.end() ? std::nullopt : found->second;
-    }
-    if (key == "prim.Cast") return IsInteger(expr) ? Value(Field(expr, "value")) : std::nullopt;
-    if (key == "prim.Broadcast") return Value(Field(expr, "value"));
-    if (key == "prim.Ramp") return RampValue(expr);
-    if (key.substr(0, 5) == "prim.") return Arithmetic(expr, key);
-    if (key == "ir.Call" && IsLikely(expr)) return Value(Items(expr, "args")[0]);
-    return std::nullopt;
-  }
-
-  // A cast of what Value knows to be an integer, which a loaded value never is.
-  static bool IsInteger(AnyView expr) {
-    Any type = Field(expr, "ty");
-    if (!Is(type, "ir.PrimType")) return false;
-    DLDataType dtype = Field(type, "dtype").cast<DLDataType>();
-    return (dtype.code == kDLInt || dtype.code == kDLUInt) && dtype.bits >= 32;
-  }
-
-  MaybeLinear RampValue(AnyView ramp) {
-    MaybeLinear base = Value(Field(ramp, "base"));
-    MaybeLinear stride = Value(Field(ramp, "stride"));
-    int64_t lanes = ConstantOr(Field(ramp, "lanes"), -1);
-    if (!base || !stride || !stride->terms.empty() || lanes < 1) return std::nullopt;
-    return base->Plus({0, {{program.digits.Add(lanes), 1}}}, stride->constant);
-  }
-
-  MaybeLinear Arithmetic(AnyView expr, std::string_view key) {
-    bool sum = key == "prim.Add" || key == "prim.Sub";
-    bool floor = key == "prim.FloorDiv" || key == "prim.FloorMod";
-    bool truncated = key == "prim.Div" || key == "prim.Mod";
-    if (!sum && !floor && !truncated && key != "prim.Mul") return std::nullopt;
-    MaybeLinear lhs = Value(Field(expr, "a"));
-    MaybeLinear rhs = lhs ? Value(Field(expr, "b")) : std::nullopt;
-    if (!rhs) return std::nullopt;
-    if (sum) return lhs->Plus(*rhs, key == "prim.Add" ? 1 : -1);
-    if (key == "prim.Mul") {
-      if (lhs->terms.empty()) return rhs->Times(lhs->constant);
-      return rhs->terms.empty() ? MaybeLinear(lhs->Times(rhs->constant)) : std::nullopt;
-    }
-    if (!rhs->terms.empty()) return std::nullopt;
-    if (truncated && program.digits.Range(program.digits.Unsplit(*lhs)).low < 0) {
-      return std::nullopt;
-    }
-    auto parts = program.digits.Divide(*lhs, rhs->constant);
-    if (!parts) return std::nullopt;
-    bool quotient = key == "prim.FloorDiv" || key == "prim.Div";
-    return quotient ? parts->first : parts->second;
-  }
-
   Any body_;
   std::unordered_map<const ffi::Object*, int> storages_;
   std::unordered_map<const ffi::Object*, View> views_;
-  std::unordered_map<const ffi::Object*, MaybeLinear> values_;
+  IndexScope scope_{&program.digits};
   std::vector<int> path_;
   Guards guards_;
   int order_ = 0;

@@ -3,12 +3,10 @@
 #ifndef KOPE_TIR_PROGRAM_H_
 #define KOPE_TIR_PROGRAM_H_
 
-#include <deque>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "tir/linear.h"
+#include "tir/index_scope.h"
 #include "tir/node.h"
 
 namespace kope {
@@ -25,15 +23,10 @@ struct Storage {
 enum class LoopKind { kSerial, kParallel, kVectorized, kUnrolled, kThreadBinding };
 
 struct Loop {
+  std::string name;
   int digit;  // -1 where its bounds are symbolic
   LoopKind kind;
   bool empty;
-};
-
-/*! \brief Under which an access happens: each form is at least 0. */
-struct Guards {
-  std::vector<Linear> forms;
-  bool unknown = false;  // there is a condition beside them
 };
 
 enum class Use { kRead, kWrite, kOpaque };
@@ -67,9 +60,6 @@ struct Box {
 
 /*! \brief The box of an access while the digits of `fixed` loops stand at their first value. */
 Box BoxOf(const Program& program, const Access& access, const std::vector<int>& fixed = {});
-
-/*! \brief A form as it is while the digits of `fixed` loops stand at their first value. */
-Linear AtFirst(const Program& program, const Linear& form, const std::vector<int>& fixed);
 
 }  // namespace kope
 

@@ -6,6 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
+SUSPICIOUS = frozenset({"E_IMPOSSIBLE", "E_INPUT_WRITTEN", "E_QUARANTINE", "E_THREADS"})
+"""Codes of the device that are stored as a rule, and never shown as an example."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -44,14 +47,14 @@ class Measurement:
     """Where it ended: `build`, `run` or `check`."""
     error: str = ""
     code: str = ""
-    """`E_BUILD`, `E_CRASH`, `E_TIMEOUT`, `E_NUMERICS`, `E_DEVICE`; empty where it ran."""
+    """`E_BUILD`, `E_CRASH`, `E_TIMEOUT`, `E_NUMERICS`, `E_DEVICE`, ...; empty where it ran."""
     build_secs: float = 0.0
     device_secs: float = 0.0
     """Wall seconds the device was held."""
     max_error: float = 0.0
-    """Largest error against the untuned function, in units of the allowed one; 0 where
-    unchecked.
-    """
+    """Largest error, in units of the allowed one; 0 where unchecked."""
+    is_proven: bool = False
+    """Right on every distribution and seed: only such a one may be the best."""
 
     @property
     def ok(self) -> bool:
@@ -61,6 +64,11 @@ class Measurement:
     def secs(self) -> float:
         """The median of the repeats; infinity where it failed."""
         return median(self.run_secs) if self.ok else float("inf")
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether it was refused for what only a cheat does."""
+        return self.code in SUSPICIOUS
 
     @property
     def noise(self) -> float:

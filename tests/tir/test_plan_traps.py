@@ -88,11 +88,30 @@ _CASES: dict[str, tuple[Steps, str]] = {
             {"do": "reverse_compute_at", "block": "D", "at": "j", "of": "C"},
             _on_c("pad_einsum", padding=[1, 1, 5]),
         ],
-        "step 2 pad_einsum(block='C'): C, D share its loops: pad before anything else",
+        "step 2 pad_einsum(block='C'): C, D share its loops: do this before that",
     ),
     "pad what is no sum of products": (
         [{"do": "pad_einsum", "block": "D", "padding": [5, 1]}],
         "step 1 pad_einsum(block='D'): only a sum of products may be padded with zeros",
+    ),
+    "reindex what shares its loops": (
+        [
+            {"do": "compute_at", "block": "C", "at": "j", "of": "D"},
+            _on_c("reindex", buffer="A"),
+        ],
+        "step 2 reindex(block='C'): C, D share its loops: do this before that",
+    ),
+    "pad within a tile": (
+        [_on_c("blockize", loop="k"), _on_c("pad_einsum", padding=[5])],
+        "step 2 pad_einsum(block='C'): it lies within a block made of tiles: do this before that",
+    ),
+    "a copy within a vector": (
+        [
+            _on_c("vectorize", loop="j"),
+            _on_c("blockize", loop="k"),
+            _on_c("cache_read", buffer="A"),
+        ],
+        "step 3 cache_read(block='C'): it lies within vectorized loop 'j'",
     ),
     "a copy of half a reduction": (
         [_DECOMPOSE, _on_c("reindex", buffer="C")],

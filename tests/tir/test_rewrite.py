@@ -39,7 +39,10 @@ def depthwise(x: Array, kernel: Array) -> Array:
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
     taps = [(r, s) for r in range(3) for s in range(3)]
     return np.asarray(
-        sum(padded[:, :, r : r + 9 : 2, s : s + 9 : 2] * kernel[:, r, s, None, None] for r, s in taps)
+        sum(
+            padded[:, :, r : r + 9 : 2, s : s + 9 : 2] * kernel[:, r, s, None, None]
+            for r, s in taps
+        )
     )
 
 

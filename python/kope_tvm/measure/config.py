@@ -17,7 +17,10 @@ class MeasureConfig:
     min_repeat_ms: float = 30.0
     """`number` grows until one repeat lasts this long."""
     enable_cpu_cache_flush: bool = False
+    """Before every call, each a repeat of its own: TVM flushes once a repeat."""
     check: bool = True
-    """Compare every output with the untuned function's before timing."""
+    """Compare every output with what is expected, before timing and after."""
     seed: int = 0
-    """Of the inputs."""
+    """Of the inputs: the first of them."""
+    num_seeds: int = 3
+    """Of each distribution; fewer where the task is slow or large."""

@@ -13,11 +13,15 @@ from enum import Enum
 from typing import Any
 
 from kope_tvm.measure.config import MeasureConfig
+from kope_tvm.measure.policy import Allowed
 from kope_tvm.outcome import Measurement
 
 CHECK = b"check"
 TIME = b"time"
-"""The words a child waits for: it has built, it has checked."""
+"""The words a child waits for: it has built, it has checked. With the second comes the time below
+which it is checked on every case.
+"""
+MAX_WORD_BYTES = 64
 MAX_PACKET_BYTES = 1 << 17
 
 
@@ -55,6 +59,18 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Case:
+    """One set of inputs, and how far each output may be from what is expected of it."""
+
+    name: str
+    """`uniform 0`: the distribution and the seed."""
+    allowed: tuple[Allowed | None, ...]
+    """One a parameter; None of those that are not written."""
+    has_other: tuple[bool, ...]
+    """Whether the untuned function's own output is right too."""
+
+
+@dataclass(frozen=True)
 class Job:
     """One module to build and time on one target."""
 
@@ -65,6 +81,8 @@ class Job:
     """The untuned function: it writes the image that candidates are compared with."""
     arguments: tuple[Argument, ...] = ()
     """Of the image's tensors; empty where the candidate is not checked."""
+    cases: tuple[Case, ...] = ()
+    """Of the image, in its order."""
     hopeless_secs: float | None = None
     """A first call that takes longer is the measurement."""
 
@@ -77,7 +95,20 @@ def decode_job(packet: bytes) -> Job:
     fields: dict[str, Any] = json.loads(packet)
     fields["config"] = MeasureConfig(**fields["config"])
     fields["arguments"] = decode_arguments(fields["arguments"])
+    fields["cases"] = decode_cases(fields["cases"])
     return Job(**fields)
+
+
+def decode_cases(rows: list[dict[str, Any]]) -> tuple[Case, ...]:
+    """The cases whose `asdict` went through JSON."""
+    return tuple(
+        Case(
+            str(row["name"]),
+            tuple(Allowed(**each) if each else None for each in row["allowed"]),
+            tuple(bool(each) for each in row["has_other"]),
+        )
+        for row in rows
+    )
 
 
 def decode_arguments(rows: list[dict[str, Any]]) -> tuple[Argument, ...]:
@@ -101,6 +132,9 @@ class Answer:
     measurement: Measurement
     arguments: tuple[Argument, ...] = ()
     """Of a reference: the tensors in its image."""
+    cases: tuple[Case, ...] = ()
+    notice: str = ""
+    """What is amiss with a reference's checks."""
     is_built: bool = False
 
     def encode(self) -> bytes:
@@ -115,4 +149,8 @@ def decode_answer(packet: bytes) -> Answer:
     for name in ("build_secs", "device_secs", "max_error"):
         row[name] = float(row[name])
     arguments = decode_arguments(fields["arguments"])
-    return Answer(Measurement(**row), arguments, bool(fields["is_built"]))
+    row["is_proven"] = bool(row["is_proven"])
+    cases = decode_cases(fields["cases"])
+    return Answer(
+        Measurement(**row), arguments, cases, str(fields["notice"]), bool(fields["is_built"])
+    )

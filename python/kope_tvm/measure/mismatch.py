@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from kope_tvm.measure.compare import Array, error_ratios
+from kope_tvm.measure.compare import error_ratios
+from kope_tvm.measure.policy import Allowed, Array
 
 _PERIODS = (2, 4, 8, 16, 32, 64)
 
 
-def mismatch_map(actual: Array, expected: Array, poison: Array) -> str:
+def mismatch_map(actual: Array, expected: Array, poison: Array, allowed: Allowed) -> str:
     """E.g. `wrong 6.2% of [81, 41]: axis 0 only 64..80, axis 1 all; never written`.
 
     `poison` is what the output held before the call. Empty where nothing is wrong.
     """
-    wrong = error_ratios(actual, expected) > 1
+    wrong = error_ratios(actual, expected, allowed) > 1
     if not wrong.any():
         return ""
     axes = [_axis(number, wrong) for number in range(wrong.ndim)]

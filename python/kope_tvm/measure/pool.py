@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 import weakref
 from collections import deque
@@ -20,10 +21,11 @@ from typing import TYPE_CHECKING
 from kope_tvm.errors import TargetError
 from kope_tvm.measure import image, stages
 from kope_tvm.measure.config import MeasureConfig
-from kope_tvm.measure.job import Answer, Argument, Job
+from kope_tvm.measure.job import Answer, Argument, Case, Job
 from kope_tvm.measure.processes import ZygoteClient, ZygoteDiedError
 from kope_tvm.measure.stages import Candidate
 from kope_tvm.outcome import Measurement
+from kope_tvm.performance import QUARANTINE, in_doubt
 from kope_tvm.target import TargetSpec
 
 if TYPE_CHECKING:
@@ -33,20 +35,55 @@ MAX_PARKED = 16
 REFERENCE_STRETCH = 10.0
 """The untuned function may take this many times a candidate's limit: it has no schedule."""
 _MAX_IMAGE_BYTES = 1 << 30
+_OTHER_SEEDS = 1 << 16
+"""Away from those that every candidate is checked with."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Reference:
     """The untuned function's outcome, and what candidates are compared with."""
 
+    module: bytes
     measurement: Measurement
     arguments: tuple[Argument, ...] = ()
+    cases: tuple[Case, ...] = ()
+    notice: str = ""
+    best_secs: float = math.inf
+    """Of the candidates that were right on every case."""
     image_fd: int | None = None
     image_bytes: int = 0
 
     def free(self) -> None:
         if self.image_fd is not None:
             os.close(self.image_fd)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What one call of `measure` asks of all its candidates."""
+
+    checked: _Reference | None
+    hopeless_secs: float | None
+    prove_secs: float | None
+    floor_secs: float
+
+    @property
+    def prove_below(self) -> float:
+        """The time below which a candidate is checked on every case."""
+        if self.prove_secs is not None or self.checked is None:
+            return math.inf if self.prove_secs is None else self.prove_secs
+        return self.checked.best_secs
+
+    def doubts(self, measurement: Measurement) -> bool:
+        """Whether it is so much faster than the best that it must be proved again."""
+        if self.checked is None or not measurement.ok:
+            return False
+        return measurement.secs * QUARANTINE < self.checked.best_secs < math.inf
+
+    def note(self, measurement: Measurement) -> None:
+        """Remember the best that was right on every case."""
+        if self.checked and measurement.is_proven:
+            self.checked.best_secs = min(self.checked.best_secs, measurement.secs)
 
 
 class Pool:
@@ -99,18 +136,26 @@ class Pool:
         """The untuned module's time; measured once, its outputs kept to check candidates with."""
         return self._reference(module_json(mod)).measurement
 
+    def notice(self, mod: str | bytes | IRModule) -> str:
+        """What checking candidates against the untuned module cannot tell; empty where all."""
+        return self._reference(module_json(mod)).notice
+
     def measure(
         self,
         mods: Sequence[str | bytes | IRModule],
         *,
         reference: str | bytes | IRModule | None = None,
         hopeless_secs: float | None = None,
+        prove_secs: float | None = None,
+        floor_secs: float = 0.0,
     ) -> Iterator[tuple[int, Measurement]]:
         """Each module's index and outcome as soon as it is known.
 
-        With `reference`, the untuned module, every candidate's outputs are compared with its own
-        before and after timing; without, a wrong candidate is timed like a right one. One whose
-        first call takes longer than `hopeless_secs` is timed by that call.
+        With `reference`, the untuned module, every candidate's outputs are compared with what is
+        expected before and after timing; without, a wrong candidate is timed like a right one. One
+        whose first call takes longer than `hopeless_secs` is timed by that call. One that takes
+        less than `prove_secs` is checked on every case: by default one that beats the best
+        candidate of the reference so far. None is faster than `floor_secs`.
         """
         checked = None
         if reference is not None and self._config.check:
@@ -120,22 +165,24 @@ class Pool:
                 yield from ((index, failure) for index in range(len(mods)))
                 return
         waiting = deque(Candidate(index, module_json(mod)) for index, mod in enumerate(mods))
+        given = _Asked(checked, hopeless_secs, prove_secs, floor_secs)
         while waiting:
             chunk = [waiting.popleft() for _ in range(min(MAX_PARKED, len(waiting)))]
-            yield from self._chunk(chunk, waiting, checked, hopeless_secs)
+            yield from self._chunk(chunk, waiting, given)
 
     def _chunk(
-        self,
-        chunk: Sequence[Candidate],
-        waiting: deque[Candidate],
-        checked: _Reference | None,
-        hopeless_secs: float | None,
+        self, chunk: Sequence[Candidate], waiting: deque[Candidate], given: _Asked
     ) -> Iterator[tuple[int, Measurement]]:
         """Every outcome of the chunk; what a dying zygote took along goes back to `waiting`."""
         left = {candidate.index: candidate for candidate in chunk}
+        doubtful: list[tuple[Candidate, Measurement]] = []
         try:
-            for candidate, measurement in self._build_then_run(chunk, checked, hopeless_secs):
+            for candidate, measurement in self._build_then_run(chunk, given):
                 del left[candidate.index]
+                if given.doubts(measurement):
+                    doubtful.append((candidate, measurement))
+                    continue
+                given.note(measurement)
                 yield candidate.index, measurement
         except ZygoteDiedError as error:
             self._bury(error)
@@ -145,24 +192,44 @@ class Pool:
                     yield candidate.index, Measurement(code="E_DEVICE", error=f"twice: {error}")
                 else:
                     waiting.appendleft(replace(candidate, worker=None, is_busy=False))
+        for candidate, measurement in doubtful:
+            proved = self._proved_again(candidate, measurement, given)
+            given.note(proved)
+            yield candidate.index, proved
 
     def _build_then_run(
-        self,
-        chunk: Sequence[Candidate],
-        checked: _Reference | None,
-        hopeless_secs: float | None,
+        self, chunk: Sequence[Candidate], given: _Asked
     ) -> Iterator[tuple[Candidate, Measurement]]:
+        checked = given.checked
         image_fd = checked.image_fd if checked else None
         limit_secs = self._spec.limits.run_secs
-        job = replace(self._job(checked), hopeless_secs=hopeless_secs)
+        job = replace(self._job(checked), hopeless_secs=given.hopeless_secs)
         try:
             yield from self._build(chunk, job, image_fd)
             built = [candidate for candidate in chunk if candidate.worker]
             for candidate, following in zip_longest(built, built[1:]):
-                answer = stages.run(self._living(), candidate, limit_secs, following)
-                yield candidate, answer.measurement
+                answer = stages.run(
+                    self._living(), candidate, limit_secs, following, given.prove_below
+                )
+                yield candidate, in_doubt(answer.measurement, given.floor_secs)
         finally:
             self._drop(chunk)
+
+    def _proved_again(
+        self, candidate: Candidate, measurement: Measurement, given: _Asked
+    ) -> Measurement:
+        """A time that is too good, measured again with inputs no one has seen."""
+        assert given.checked is not None
+        seed = self._config.seed + _OTHER_SEEDS
+        reference = self._make_reference(given.checked.module, seed)
+        again = replace(given, checked=reference, prove_secs=math.inf, hopeless_secs=None)
+        fresh = replace(candidate, worker=None, is_busy=False)
+        try:
+            for _, second in self._build_then_run([fresh], again):
+                return second if second.ok else _quarantined(second)
+        finally:
+            reference.free()
+        return measurement
 
     def _drop(self, candidates: Sequence[Candidate]) -> None:
         """End the processes of candidates that will not run."""
@@ -184,42 +251,55 @@ class Pool:
         )
 
     def _job(self, checked: _Reference | None, *, is_reference: bool = False) -> Job:
+        """A job of the pool's own config."""
         return Job(
             target=dict(self._spec.tvm_target),
             config=self._config,
             memory_bytes=self._spec.limits.memory_bytes,
             is_reference=is_reference,
             arguments=checked.arguments if checked else (),
+            cases=checked.cases if checked else (),
         )
 
     def _reference(self, module: bytes) -> _Reference:
         key = hashlib.sha256(module).hexdigest()
         if key not in self._references:
             try:
-                found = self._make_reference(module)
+                found = self._make_reference(module, self._config.seed)
             except ZygoteDiedError as error:
                 self._bury(error)
-                found = self._make_reference(module)
+                found = self._make_reference(module, self._config.seed)
+            if found.notice:
+                self._log.warning("checking this task: %s", found.notice)
             self._make_room(found.image_bytes)
             self._references[key] = found
         return self._references[key]
 
-    def _make_reference(self, module: bytes) -> _Reference:
+    def _make_reference(self, module: bytes, seed: int) -> _Reference:
         image_fd = image.create()
         try:
-            answer = self._run_reference(Candidate(0, module), image_fd)
+            answer = self._run_reference(Candidate(0, module), image_fd, seed)
         except BaseException:
             os.close(image_fd)
             raise
         if not answer.measurement.ok:
             os.close(image_fd)
-            return _Reference(answer.measurement)
+            return _Reference(module, answer.measurement)
         image.seal(image_fd)
         size = os.fstat(image_fd).st_size
-        return _Reference(answer.measurement, answer.arguments, image_fd, size)
+        return _Reference(
+            module,
+            answer.measurement,
+            answer.arguments,
+            answer.cases,
+            answer.notice,
+            image_fd=image_fd,
+            image_bytes=size,
+        )
 
-    def _run_reference(self, candidate: Candidate, image_fd: int) -> Answer:
-        job = self._job(None, is_reference=True)
+    def _run_reference(self, candidate: Candidate, image_fd: int, seed: int) -> Answer:
+        config = replace(self._config, seed=seed)
+        job = replace(self._job(None, is_reference=True), config=config)
         try:
             for _, failure in self._build([candidate], job, image_fd):
                 return Answer(failure)
@@ -270,3 +350,8 @@ def _without_reference(failed: Measurement) -> Measurement:
         code="E_DEVICE",
         error=f"the untuned function gave nothing to compare with: {failed.code} {failed.error}",
     )
+
+
+def _quarantined(failed: Measurement) -> Measurement:
+    error = f"too fast, and wrong when proved again: {failed.code} {failed.error}"
+    return replace(failed, stage="check", code="E_QUARANTINE", error=error)

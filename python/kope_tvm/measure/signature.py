@@ -14,12 +14,7 @@ from tvm.s_tir import SBlock
 from tvm.tirx import BufferStore, PrimFunc
 
 from kope_tvm.errors import KopeError
-from kope_tvm.measure.compare import Array
 from kope_tvm.measure.job import Argument, Use
-
-_POISON_BYTE = 0xCC
-_SMALL = 8
-"""Integers lie in [-8, 8): exact in every accumulator."""
 
 
 def entry(mod: tvm.IRModule) -> tuple[str, PrimFunc]:
@@ -107,29 +102,6 @@ def _argument(param: Any, use: _Usage) -> Argument:
     if param in use.written and param in use.updated:
         how = Use.UPDATE
     return Argument(param.name, str(param.dtype), shape, how, use.limits.get(param, 0))
-
-
-def random_array(argument: Argument, dtype: np.dtype[Any], rng: np.random.Generator) -> Array:
-    """Uniform in [-1, 1) for floats, small integers otherwise; addresses stay in bounds."""
-    if argument.index_limit:
-        return rng.integers(0, argument.index_limit, argument.shape).astype(dtype)
-    if argument.dtype == "bool":
-        return rng.integers(0, 2, argument.shape).astype(dtype)
-    if argument.dtype.startswith("uint"):
-        return rng.integers(0, _SMALL, argument.shape).astype(dtype)
-    if argument.dtype.startswith("int"):
-        return rng.integers(-_SMALL, _SMALL, argument.shape).astype(dtype)
-    return rng.uniform(-1.0, 1.0, argument.shape).astype(np.float32).astype(dtype)
-
-
-def poison(argument: Argument, dtype: np.dtype[Any]) -> Array:
-    """Contents no right function leaves in its output: NaN, or 0xCC bytes."""
-    if argument.dtype.startswith(("float", "bfloat")):
-        return np.full(argument.shape, np.nan, dtype)
-    if argument.dtype == "bool":
-        return np.zeros(argument.shape, dtype)
-    count = int(np.prod(argument.shape, dtype=np.int64)) * dtype.itemsize
-    return np.full(count, _POISON_BYTE, np.uint8).view(dtype).reshape(argument.shape)
 
 
 def host_dtype(dtype: str) -> np.dtype[Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kope_tvm.measure.config import MeasureConfig
@@ -33,6 +33,12 @@ class Calls:
     device: Any
     is_host: bool
     """The call has ended when it returns."""
+    others: Callable[[int], Sequence[Any]] | None = None
+    """Arguments of a repeat: the same contents elsewhere."""
+
+    def turn(self, number: int) -> Calls:
+        """The calls of one repeat: no result can be kept by address from one to the next."""
+        return self if self.others is None else replace(self, values=self.others(number))
 
     def once(self) -> float:
         """Seconds of one call, as the caller sees it."""
@@ -66,12 +72,9 @@ def run_secs(
     if first_secs > max(limit_secs, SLOW_SECS):
         return (first_secs,)
     if config.enable_cpu_cache_flush:
-        return calls.evaluate(
-            config.number,
-            config.repeat,
-            min_repeat_ms=int(config.min_repeat_ms),
-            f_preproc="cache_flush_cpu_non_first_arg",
-        )
+        # TVM flushes once a repeat: what is called again in one finds its data in the cache.
+        repeat = config.number * config.repeat
+        return calls.evaluate(1, repeat, f_preproc="cache_flush_cpu_non_first_arg")
     # A first call also starts threads and faults pages in: a quick one gets a second chance.
     secs = calls.once()
     if secs > limit_secs:
@@ -80,7 +83,8 @@ def run_secs(
         return _of_long_calls(calls, config, secs, is_slow=first_secs > SLOW_SECS)
     secs = calls.mean(1, min(_PILOT_SECS, config.min_repeat_ms / 1e3))
     number = max(config.number, math.ceil(_MARGIN * config.min_repeat_ms / 1e3 / secs))
-    return calls.evaluate(number, config.repeat)
+    turns = (calls.turn(at) for at in range(config.repeat))
+    return tuple(secs for turn in turns for secs in turn.evaluate(number, 1))
 
 
 def _of_long_calls(
@@ -92,4 +96,4 @@ def _of_long_calls(
     # Worth counting where there will be few.
     counted_secs = secs if secs * SLOW_REPEATS > repeat_secs else 0.0
     first = calls.mean(number, repeat_secs, counted_secs)
-    return (first, *(calls.mean(number, repeat_secs) for _ in range(repeat - 1)))
+    return (first, *(calls.turn(at).mean(number, repeat_secs) for at in range(1, repeat)))

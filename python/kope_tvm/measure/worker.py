@@ -10,11 +10,14 @@ a candidate's.
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import os
 import socket
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -22,24 +25,16 @@ import tvm
 import tvm_ffi
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-from kope_tvm.errors import KopeError
-from kope_tvm.measure import image, signature, timing
-from kope_tvm.measure.compare import compare
-from kope_tvm.measure.job import CHECK, TIME, Answer, Argument, Job, Use
-from kope_tvm.measure.mismatch import mismatch_map
+from kope_tvm.measure import lift, signature, timing
+from kope_tvm.measure.check import Check, RefusedError
+from kope_tvm.measure.image import Writer
+from kope_tvm.measure.inputs import Distribution, contents
+from kope_tvm.measure.job import CHECK, MAX_WORD_BYTES, TIME, Answer, Argument, Case, Job, Use
+from kope_tvm.measure.reference import Reference, make_cases
 from kope_tvm.outcome import Measurement
 
 SLOW_REFERENCE_SECS = 0.1
-"""An untuned function slower than this is timed by the one call that makes its outputs."""
-
-
-class _RefusedError(KopeError):
-    """The candidate ran and is wrong."""
-
-    def __init__(self, code: str, error: str, max_error: float = 0.0) -> None:
-        super().__init__(error)
-        self.code = code
-        self.max_error = max_error
+"""An untuned function slower than this is timed by one call."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +45,10 @@ class _Built:
     lib: Any
     function: Any
     arguments: tuple[Argument, ...]
+    mod: tvm.IRModule
+    target: Any
+    num_threads: int
+    """That TVM's pool may have after its calls, beside the caller."""
 
 
 def work(sock: socket.socket, job: Job, module_fd: int, image_fd: int) -> None:
@@ -68,7 +67,7 @@ def work(sock: socket.socket, job: Job, module_fd: int, image_fd: int) -> None:
         answer = _measure(sock, job, checked, timed, image_fd)
         if answer:
             sock.send(answer.encode())
-    except _RefusedError as error:
+    except RefusedError as error:
         sock.send(_failed("check", error.code, error, build_secs, error.max_error))
     except Exception as error:  # likewise whatever its run raises
         sock.send(_failed("run", "E_CRASH", error, build_secs))
@@ -108,7 +107,9 @@ def _compile(mod: tvm.IRModule, target: tvm.target.Target) -> _Built:
     arguments = signature.arguments(func)
     lib = tvm.compile(mod, target=target).jit()
     # Looking the function up is what makes LLVM emit machine code.
-    return _Built(name, lib, lib[name], arguments)
+    pool = max(int(target.attrs.get("num-cores", 1)), os.cpu_count() or 1)
+    num_threads = pool if lift.is_parallel(mod) else 0
+    return _Built(name, lib, lib[name], arguments, mod, target, num_threads)
 
 
 def _measure(
@@ -119,21 +120,50 @@ def _measure(
     device = tvm.device("cpu" if kind in ("llvm", "c") else kind)
     if job.is_reference:
         return _make_reference(sock, job, checked, image_fd, device)
-    check = _Check(job, checked, image_fd, device) if job.arguments else None
-    max_error = check.run() if check else 0.0
-    if check and checked is timed:
-        calls, first_secs = check.calls, check.first_secs
-    else:
+    if not job.arguments:
+        return _time_unchecked(sock, job, timed, device)
+    check = Check(
+        job, checked.arguments, checked.function, image_fd, device, is_host=_is_host(device)
+    )
+    calls = replace(_calls(checked, check.values, device), others=check.other_values)
+    first_secs = calls.once()
+    max_error = check.first()
+    if checked is not timed:
         calls = _calls(timed, _random_values(job, timed, device), device)
         first_secs = calls.once()
-    if not _is_time(sock):
+    prove_secs = _await_time(sock)
+    if prove_secs is None:
         return None
+    cores = os.sched_getaffinity(0)
     _keep_off_the_workers_cores()
     run_secs = timing.run_secs(calls, job.config, first_secs, job.hopeless_secs)
-    if check and checked is timed:
-        # A race may pass once; thousands of calls later it rarely does.
-        max_error = max(max_error, check.compare())
-    return Answer(Measurement(run_secs, max_error=max_error))
+    os.sched_setaffinity(0, cores)
+    # A race may pass once; thousands of calls later it rarely does.
+    secs = median(run_secs)
+    is_hopeless = secs > (job.hopeless_secs or math.inf)
+    max_error = max(max_error, check.after_timing(is_hopeless=is_hopeless))
+    is_proven = secs < prove_secs
+    check.threads_left(checked.num_threads)
+    if is_proven:
+        max_error = max(max_error, _prove(check, checked, job, device))
+    return Answer(Measurement(run_secs, max_error=max_error, is_proven=is_proven))
+
+
+def _prove(check: Check, checked: _Built, job: Job, device: Any) -> float:
+    """Every case; and the bits of one thread, which the pool has from then on."""
+    max_error = check.every_case()
+    if checked.num_threads and _is_host(device):
+        check.one_thread()
+    return max_error
+
+
+def _time_unchecked(sock: socket.socket, job: Job, timed: _Built, device: Any) -> Answer | None:
+    calls = _calls(timed, _random_values(job, timed, device), device)
+    first_secs = calls.once()
+    if _await_time(sock) is None:
+        return None
+    _keep_off_the_workers_cores()
+    return Answer(Measurement(timing.run_secs(calls, job.config, first_secs, job.hopeless_secs)))
 
 
 def _keep_off_the_workers_cores() -> None:
@@ -144,9 +174,13 @@ def _keep_off_the_workers_cores() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
-def _is_time(sock: socket.socket) -> bool:
-    """Wait until the candidate before this one has left the machine."""
-    return sock.recv(len(TIME)) == TIME
+def _await_time(sock: socket.socket) -> float | None:
+    """Wait until the candidate before this one has left the machine.
+
+    The time below which every case is checked; None where the tuner has gone.
+    """
+    word, _, prove_secs = sock.recv(MAX_WORD_BYTES).partition(b" ")
+    return float(prove_secs or "inf") if word == TIME else None
 
 
 def _random_values(job: Job, built: _Built, device: Any) -> list[Any]:
@@ -158,13 +192,13 @@ def _random_value(argument: Argument, rng: np.random.Generator, device: Any) -> 
     if argument.use is Use.SCALAR:
         return signature.scalar_value(argument.dtype)
     dtype = signature.host_dtype(argument.dtype)
-    return _tensor(argument, signature.random_array(argument, dtype, rng), device)
+    return _tensor(argument, contents(argument, dtype, Distribution.UNIFORM, rng, 0), device)
 
 
-def _tensor(argument: Argument, contents: Any, device: Any) -> Any:
+def _tensor(argument: Argument, array: Any, device: Any) -> Any:
     tensor = tvm.runtime.empty(argument.shape, argument.dtype, device)
-    if contents.size:
-        tensor.copyfrom(contents)
+    if array.size:
+        tensor.copyfrom(array)
     return tensor
 
 
@@ -172,122 +206,32 @@ def _make_reference(
     sock: socket.socket, job: Job, built: _Built, image_fd: int, device: Any
 ) -> Answer | None:
     """Write the image and time the untuned function."""
+    config = job.config
     values = _random_values(job, built, device)
-    before = [
-        value.numpy() if argument.filled else None
-        for argument, value in zip(built.arguments, values, strict=True)
-    ]
+    cases: tuple[Case, ...] = ()
+    notice = ""
+    if config.check:
+        untuned = Reference(
+            built.mod, built.target, built.arguments, built.function, config.seed, config.num_seeds
+        )
+        made = make_cases(untuned, Writer(image_fd))
+        cases, notice = made.cases, made.notice
     calls = _calls(built, values, device)
     first_secs = calls.once()
-    after = [
-        value.numpy() if argument.written else None
-        for argument, value in zip(built.arguments, values, strict=True)
-    ]
-    image.write(image_fd, image.Tensors(tuple(before), tuple(after)))
-    if not _is_time(sock):
+    if _await_time(sock) is None:
         return None
-    if first_secs > SLOW_REFERENCE_SECS:
-        return Answer(Measurement((first_secs,)), built.arguments)
-    run_secs = timing.run_secs(calls, job.config, first_secs, None)
-    return Answer(Measurement(run_secs), built.arguments)
+    run_secs: tuple[float, ...] = (first_secs,)
+    if first_secs <= SLOW_REFERENCE_SECS:
+        run_secs = timing.run_secs(calls, config, first_secs, None)
+    return Answer(Measurement(run_secs), built.arguments, cases, notice)
 
 
-def _calls(built: _Built, values: list[Any], device: Any) -> timing.Calls:
-    is_host = device.dlpack_device_type() == tvm.cpu().dlpack_device_type()
-    return timing.Calls(built.lib, built.name, built.function, values, device, is_host)
+def _is_host(device: Any) -> bool:
+    return bool(device.dlpack_device_type() == tvm.cpu().dlpack_device_type())
 
 
-class _Check:
-    """The candidate's own call on the image's inputs, compared with the image's outputs."""
-
-    def __init__(self, job: Job, built: _Built, image_fd: int, device: Any) -> None:
-        _same_signature(built.arguments, job.arguments)
-        self.arguments = job.arguments
-        dtypes = [
-            np.dtype(np.void) if arg.use is Use.SCALAR else signature.host_dtype(arg.dtype)
-            for arg in job.arguments
-        ]
-        self.tensors = image.read(image_fd, job.arguments, dtypes)
-        self.values = [
-            self._value(argument, dtype, before, device)
-            for argument, dtype, before in zip(
-                job.arguments, dtypes, self.tensors.before, strict=True
-            )
-        ]
-        self.calls = _calls(built, self.values, device)
-        self.first_secs = 0.0
-        self._seen: dict[int, tuple[Any, float]] = {}
-
-    @staticmethod
-    def _value(argument: Argument, dtype: Any, before: Any, device: Any) -> Any:
-        if before is not None:
-            return _tensor(argument, before, device)
-        if argument.written:
-            return _tensor(argument, signature.poison(argument, dtype), device)
-        return signature.scalar_value(argument.dtype)
-
-    def run(self) -> float:
-        """Call it once; the worst error of all outputs, in units of the allowed one."""
-        self.first_secs = self.calls.once()
-        worst = self.compare(every=True)
-        for argument, value, before, _ in self._rows():
-            if argument.filled and argument.written and before.size:
-                value.copyfrom(before)
-        return worst
-
-    def compare(self, *, every: bool = False) -> float:
-        """The worst error now; outputs that timing keeps updating only where `every`."""
-        worst = 0.0
-        for argument, value, before, after in self._rows():
-            if not argument.written:
-                _unchanged(argument, value, before)
-            elif every or not argument.filled:
-                worst = max(worst, self._error(argument, value, after))
-        return worst
-
-    def _error(self, argument: Argument, value: Any, after: Any) -> float:
-        """The same bytes as in the first comparison need no second one."""
-        output = value.numpy()
-        seen, error = self._seen.get(id(value), (None, 0.0))
-        if seen is None or not np.array_equal(_bytes(output), _bytes(seen)):
-            error = _right(argument, output, after)
-            self._seen[id(value)] = output, error
-        return error
-
-    def _rows(self) -> list[tuple[Argument, Any, Any, Any]]:
-        rows = zip(
-            self.arguments, self.values, self.tensors.before, self.tensors.after, strict=True
-        )
-        return [row for row in rows if row[0].use is not Use.SCALAR]
-
-
-def _same_signature(given: tuple[Argument, ...], expected: tuple[Argument, ...]) -> None:
-    def shapes(arguments: tuple[Argument, ...]) -> list[tuple[str, tuple[int, ...]]]:
-        return [(argument.dtype, argument.shape) for argument in arguments]
-
-    if shapes(given) != shapes(expected):
-        raise _RefusedError(
-            "E_NUMERICS",
-            f"takes ({', '.join(map(str, given))}), expected ({', '.join(map(str, expected))})",
-        )
-
-
-def _unchanged(argument: Argument, value: Any, before: Any) -> None:
-    if not np.array_equal(_bytes(value.numpy()), _bytes(before)):
-        raise _RefusedError("E_INPUT_WRITTEN", f"the input {argument} was changed by the call")
-
-
-def _bytes(array: Any) -> Any:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def _right(argument: Argument, output: Any, after: Any) -> float:
-    mismatch = compare(output, after)
-    if mismatch.error > 1:
-        where = mismatch_map(output, after, signature.poison(argument, output.dtype))
-        text = f"{mismatch.place} of {argument.name}; {where}"
-        raise _RefusedError("E_NUMERICS", text, min(mismatch.error, 1e30))
-    return mismatch.error
+def _calls(built: _Built, values: Sequence[Any], device: Any) -> timing.Calls:
+    return timing.Calls(built.lib, built.name, built.function, values, device, _is_host(device))
 
 
 def answer_and_close(sock: socket.socket, job: Job, module_fd: int, image_fd: int) -> None:

@@ -212,8 +212,8 @@ _WAYS = ("compute_inline", "reverse_compute_inline")
 
 
 def _works(sch: Schedule, way: str, block: str) -> bool:
-    trial = Schedule(sch.mod, debug_mask="none", error_render_level="none")
     try:
+        trial = Schedule(sch.mod, debug_mask="none", error_render_level="none")
         getattr(trial, way)(trial.get_sblock(block))
     except TVM_ERRORS:
         return False

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
+from tvm.tirx import For, ForKind
 
-from kope_tvm.plan.nest import REDUCE, Loop, block_names, loops_of
+from kope_tvm.plan.nest import REDUCE, Loop, block_names, blocks_under, loops_of
 from kope_tvm.plan.step_error import StepError
 
 _GPU_KINDS = frozenset({"cuda", "rocm", "metal", "vulkan", "opencl", "webgpu"})
@@ -81,6 +82,30 @@ class Workpiece:
         """Raises StepError where another block is called so."""
         if name is not None and name in (*self.known_blocks, *block_names(self.main)):
             raise StepError("into", f"another block is called {name!r}; take another name")
+
+    def check_alone(self, block: Any) -> None:
+        """Raises StepError for a block that shares its loops or lies within another.
+
+        TVM places copies and widens loops there without a look at the other blocks.
+        """
+        nest = self.loops(block)[:1]
+        above = nest[0].sref.parent if nest else self.sch.get_sref(block).parent
+        if above.parent is not None:
+            raise StepError("block", "it lies within a block made of tiles: do this before that")
+        under = [str(one.name_hint) for loop in nest for one in blocks_under(loop)]
+        if len(under) > 1:
+            raise StepError("block", f"{', '.join(under)} share its loops: do this before that")
+
+    def check_no_vector_around(self, block: Any) -> None:
+        """Raises StepError where a copy would be made anew in each lane of a vector."""
+        at, is_within = self.sch.get_sref(block).parent, False
+        while at is not None:
+            is_within |= isinstance(at.stmt, SBlock)
+            is_vector = isinstance(at.stmt, For) and int(at.stmt.kind) == ForKind.VECTORIZED
+            if is_within and is_vector:
+                name = str(at.stmt.loop_var.name)
+                raise StepError("block", f"it lies within vectorized loop {name!r}")
+            at = at.parent
 
     def loops(self, block: Any) -> tuple[Loop, ...]:
         """The loops around a block, outermost first."""

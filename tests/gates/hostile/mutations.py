@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import random
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 
 CHARACTERS = "\x00\t\n\r\"'*:[(\\λ"
 NUMBERS = (0, 1, -1, 2, 7, 63, 64, 2**31, -(2**31), 2**31 - 1, 0.5, 1e300, 1e-300)
@@ -35,7 +36,7 @@ def mutated_text(script: str, fragments: Sequence[str], rng: random.Random) -> s
 def mutated_tree(script: str, fragments: Sequence[str], rng: random.Random) -> str:
     """One to six nodes exchanged for others of their kind, statements doubled or moved."""
     tree = ast.parse(script)
-    pool = list(expressions(tree, fragments))
+    pool = deepcopy(list(expressions(tree, fragments)))
     for _ in range(rng.randint(1, 6)):
         node = rng.choice([each for each in ast.walk(tree) if not isinstance(each, ast.Module)])
         change(node, pool, rng)
@@ -71,10 +72,13 @@ def exchange(node: ast.AST, pool: Sequence[ast.expr], rng: random.Random) -> Non
     name = rng.choice(node._fields or ("",))
     value = getattr(node, name, None)
     if isinstance(value, ast.expr):
-        setattr(node, name, rng.choice(pool))
+        setattr(node, name, deepcopy(rng.choice(pool)))
     elif isinstance(value, ast.operator):
         setattr(node, name, rng.choice([ast.Add(), ast.Mult(), ast.Pow(), ast.LShift(), ast.Mod()]))
     elif isinstance(value, list) and value:
         at = rng.randrange(len(value))
-        edited = [value[:at] + value[at + 1 :], value[:at] + [value[at]] * 3 + value[at:]]
+        edited = [
+            value[:at] + value[at + 1 :],
+            value[:at] + [deepcopy(value[at]) for _ in range(3)] + value[at:],
+        ]
         setattr(node, name, rng.choice([*edited, value[::-1]]) or value)

@@ -43,6 +43,7 @@ def _scope(piece: Workpiece, args: Args) -> str:
 def _cache_read(piece: Workpiece, args: Args) -> None:
     block, scope = piece.block(args["block"]), _scope(piece, args)
     piece.check_new_block(args.get("into"))
+    piece.check_no_vector_around(block)
     at = position(piece.sch.get(block).reads, args["buffer"], "reads")
     if piece.is_decomposed(block):
         _check_one_writer(piece, piece.sch.get(block).reads[at].source)
@@ -52,6 +53,7 @@ def _cache_read(piece: Workpiece, args: Args) -> None:
 def _cache_write(piece: Workpiece, args: Args) -> None:
     block, scope = piece.block(args["block"]), _scope(piece, args)
     piece.check_new_block(args.get("into"))
+    piece.check_no_vector_around(block)
     at = position(piece.sch.get(block).writes, args["buffer"], "writes")
     _check_one_writer(piece, piece.sch.get(block).writes[at].source)
     piece.name_block(args.get("into"), piece.sch.cache_write(block, at, scope))
@@ -62,6 +64,7 @@ def _reindex(piece: Workpiece, args: Args) -> None:
     piece.check_new_block(args.get("into"))
     side, place = region(piece, block, args["buffer"])
     _check_one_writer(piece, source_of(piece, block, args["buffer"]))
+    piece.check_alone(block)
     if side == "read" and reads_under_condition(piece.sch.get(block)):
         raise StepError("block", "it reads under a condition, which the copy would not")
     piece.name_block(args.get("into"), piece.sch.reindex(block, (side, place)))

@@ -10,7 +10,6 @@ from tvm.tirx import Add, BufferStore, Cast, IntImm, Mul
 
 from kope_tvm.plan.argument import Argument, buffer, integers, number, text
 from kope_tvm.plan.index_map import index_map
-from kope_tvm.plan.nest import blocks_under
 from kope_tvm.plan.primitive import BLOCK, Args, Primitive
 from kope_tvm.plan.primitives.caches import check_own, region, source_of
 from kope_tvm.plan.step_error import StepError
@@ -45,7 +44,7 @@ def _pad_einsum(piece: Workpiece, args: Args) -> None:
     iters = [str(one.var.name) for one in piece.sch.get(block).iter_vars]
     if len(padding) != len(iters):
         raise StepError("padding", f"expected {len(iters)} integers, one for each of {iters}")
-    _check_alone(piece, block)
+    piece.check_alone(block)
     if not _sums_products(piece.sch.get(block)):
         raise StepError("block", "only a sum of products may be padded with zeros")
     piece.sch.pad_einsum(block, padding)
@@ -65,17 +64,6 @@ def _is_product(term: Any) -> bool:
     if isinstance(term, Mul):
         return _is_product(term.a) and _is_product(term.b)
     return isinstance(term.value if isinstance(term, Cast) else term, TensorLoad)
-
-
-def _check_alone(piece: Workpiece, block: Any) -> None:
-    """TVM widens the loops for every block under them, and guards none."""
-    nest = piece.loops(block)[:1]
-    if not nest or nest[0].sref.parent.parent is not None:
-        raise StepError("block", "it lies within a block made of tiles: pad before anything else")
-    under = blocks_under(nest[0])
-    if len(under) > 1:
-        names = ", ".join(str(one.name_hint) for one in under)
-        raise StepError("block", f"{names} share its loops: pad before anything else")
 
 
 PRIMITIVES = (

@@ -53,6 +53,7 @@ def _rfactor(piece: Workpiece, args: Args) -> None:
 def _decompose_padding(piece: Workpiece, args: Args) -> None:
     block = piece.block(args["block"])
     piece.check_new_block(args.get("into"))
+    piece.check_alone(block)
     loop = piece.rv(block, piece.loop(block, args["loop"]))
     piece.name_block(args.get("into"), piece.sch.decompose_padding(block, loop))
 
