@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from kope_tvm.chat.tokens import bound, messages_bound
 from kope_tvm.prompt.packing import Dropped, Part, cut_to, pack
 from kope_tvm.prompt.schema import reply_schema
 from kope_tvm.prompt.sections import sections
-from kope_tvm.prompt.view import View
+from kope_tvm.prompt.view import REPLY_TOKENS, View
 
 _MOST_SCHEMA_TOKENS = 700
 _count = lru_cache(maxsize=4096)(bound)
@@ -32,6 +32,7 @@ class Brief:
     tokens_bound: int
     """Of system, prompt and schema with what a chat template adds; never under."""
     dropped: tuple[Dropped, ...] = ()
+    reply_tokens: int = REPLY_TOKENS
 
 
 def brief(view: View) -> Brief:
@@ -39,7 +40,8 @@ def brief(view: View) -> Brief:
     schema = reply_schema(view.lanes, view.programs, view.notes)
     parts = [Part(name, section.TITLE, tuple(section.items(view))) for name, section in sections()]
     states = {program.name: program.text for program in view.programs}
-    return packed_brief(parts, schema, states, view.limit_tokens)
+    packed = packed_brief(parts, schema, states, view.limit_tokens)
+    return replace(packed, reply_tokens=view.reply_tokens)
 
 
 def packed_brief(

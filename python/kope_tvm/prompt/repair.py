@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from kope_tvm.context import Trial
 from kope_tvm.prompt.brief import Brief, packed_brief
@@ -17,7 +18,7 @@ from kope_tvm.prompt.sections.incumbent import knob_text
 from kope_tvm.prompt.sections.tried import failure_of
 from kope_tvm.prompt.step_line import line_of
 from kope_tvm.prompt.texts import text
-from kope_tvm.prompt.view import Fix, View
+from kope_tvm.prompt.view import Fix, View, reply_tokens
 from kope_tvm.proposal import Decisions, Plan, Proposal, lane_of
 
 MOST_TOKENS = 1200
@@ -65,7 +66,8 @@ def _brief(
     ]
     programs = view.programs if not lane else (program,) if program else ()
     schema = reply_schema(lanes, programs, view.notes)
-    return packed_brief(parts, schema, states, min(view.limit_tokens, MOST_TOKENS))
+    packed = packed_brief(parts, schema, states, min(view.limit_tokens, MOST_TOKENS))
+    return replace(packed, reply_tokens=reply_tokens(lanes))
 
 
 def _program(failed: Trial, view: View) -> Program | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -14,6 +15,17 @@ from kope_tvm.proposal import Proposal
 from kope_tvm.workbench import Workbench
 
 LANES = ("decisions", "plan", "rewrite")
+
+REPLY_TOKENS = 600
+SCRIPT_TOKENS = 1200
+"""Of a reply that is to hold a whole function."""
+
+
+def reply_tokens(lanes: Sequence[str]) -> int:
+    """How long a reply may be where these lanes are open, the most promising first."""
+    return SCRIPT_TOKENS if lanes[:1] == ("rewrite",) else REPLY_TOKENS
+
+
 _MAIN_LANES = 2
 
 
@@ -74,7 +86,10 @@ class View:
     calls_left: int | None = None
     limit_tokens: int = 2500
     """For system, prompt and schema together."""
-    reply_tokens: int = 600
+
+    @property
+    def reply_tokens(self) -> int:
+        return reply_tokens(self.lanes)
 
     @cached_property
     def notes(self) -> Notes:

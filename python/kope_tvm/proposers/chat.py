@@ -107,6 +107,7 @@ class Chat:
             brief.prompt,
             brief.schema,
             brief.states,
+            brief.reply_tokens,
         )
         call = _Call(request, dialogue.ask(request), context.round_no, repair)
         self._calls.append(call)
