@@ -225,7 +225,7 @@ class _Check:
         self._number(value)
         self._new(statement.target)
         if isinstance(statement.target, ast.Name):
-            self.named[statement.target.id] = weight_of(value, self.named)
+            self.named[statement.target.id] = weight_of(value, self.named, is_pasted=True)
 
     def _update(self, statement: ast.AugAssign) -> None:
         self._element(statement.target, slices=False)

@@ -61,12 +61,12 @@ ARITY = (
 LIMITS_OF_DTYPES = frozenset({"infinity", "min_value", "max_value"})
 """Functions of `T` from a dtype to a number."""
 
-VALUES = frozenset(ARITY) | LIMITS_OF_DTYPES | {"cast", "Cast"}
+VALUES = frozenset(ARITY) | LIMITS_OF_DTYPES | {"cast", "Cast", "reinterpret"}
 
 PURE_OPS = frozenset(
     f"{dialect}.{name}"
     for dialect in ("prim", "tirx")
-    for name in NUMBER_OF_ONE | NUMBER_OF_TWO | NUMBER_OF_THREE
+    for name in NUMBER_OF_ONE | NUMBER_OF_TWO | NUMBER_OF_THREE | {"reinterpret"}
 )
 """The operators that a parsed body may call: no memory, no state, no foreign code."""
 
@@ -81,7 +81,6 @@ HELP = {
     "evaluate": "a rewrite only stores to buffers",
     "call_extern": "calls stay inside TVM's pure operators",
     "call_packed": "calls stay inside TVM's pure operators",
-    "reinterpret": "use T.cast(value, dtype)",
     "while": "use a for loop with bounds",
 }
 """What would help, by construct."""

@@ -174,6 +174,10 @@ def _check_arguments(node: ast.Call, function: str, names: Collection[str]) -> N
     if function in constructs.LIMITS_OF_DTYPES:
         _expect(node, args, 1)
         check_string(args[0], constructs.SCALARS, "dtype")
+    elif function == "reinterpret":
+        _expect(node, args, 2)
+        check_string(args[0], constructs.SCALARS, "dtype")
+        check_numbers(args[1:], names)
     elif function in ("cast", "Cast"):
         _expect(node, args, 1 if node.keywords else 2)
         dtypes = args[:1] if function == "Cast" else args[1:]

@@ -53,7 +53,7 @@ def tree_of(script: str) -> ast.Module:
         return bounded_tree(code)
     except Refusal:
         without_prose = _without_prose(code)
-        if without_prose == code:
+        if without_prose == code or "def " not in without_prose:
             raise
         return bounded_tree(without_prose)
 

@@ -16,6 +16,10 @@ MAX_DIVISIONS = 6
 MAX_CONDITIONS = 2
 """Conditions within conditions; measured on TVM 0.27: 5 take three seconds."""
 
+MAX_PASTED = 8000
+"""The same for values that index nothing, which TVM writes out when it makes code of them."""
+
+_MORE_THAN_ENOUGH = 1 << 20
 _CHOICES = frozenset({"if_then_else", "Select"})
 _DIVISIONS = frozenset({"floordiv", "floormod", "truncdiv", "truncmod", "ceildiv"})
 
@@ -29,11 +33,16 @@ class Weight:
     conditions: int = 0
 
 
-def weight_of(node: ast.expr, named: Mapping[str, Weight]) -> Weight:
-    """The weight of an expression, `named` values counted as often as they stand in it."""
+def weight_of(node: ast.expr, named: Mapping[str, Weight], *, is_pasted: bool = False) -> Weight:
+    """The weight of an expression, `named` values written out within indices.
+
+    With `is_pasted` they are everywhere, as where the expression comes to stand in an index.
+    """
     if isinstance(node, ast.Name):
-        return named.get(node.id, Weight())
-    parts = [weight_of(child, named) for child in _operands(node)]
+        return named.get(node.id, Weight()) if is_pasted else Weight()
+    if isinstance(node, ast.Subscript):
+        is_pasted = True
+    parts = [weight_of(child, named, is_pasted=is_pasted) for child in _operands(node)]
     within = _sum(parts)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Mod):
         return Weight(within.nodes, within.divisions + 1, within.conditions)
@@ -48,7 +57,12 @@ def check_weight(node: ast.expr, named: Mapping[str, Weight]) -> Weight:
     """Refuse an expression that TVM could take seconds over; raises Refusal."""
     weight = weight_of(node, named)
     if weight.nodes > MAX_NODES:
-        raise refuse_node(node, f"with its values written out it has {weight.nodes} terms")
+        why = f"with the values that index a buffer written out it has {weight.nodes} terms"
+        raise refuse_node(node, why)
+    pasted = weight_of(node, named, is_pasted=True).nodes
+    if pasted > MAX_PASTED:
+        why = f"with its values written out it has {pasted} terms; keep those it is made of in a "
+        raise refuse_node(node, why + 'buffer, e.g. t = T.sblock_alloc_buffer((16,), "float32")')
     if weight.divisions > MAX_DIVISIONS:
         raise refuse_node(node, f"at most {MAX_DIVISIONS} divisions are nested")
     if weight.conditions > MAX_CONDITIONS:
@@ -60,7 +74,9 @@ def _test(node: ast.expr, named: Mapping[str, Weight]) -> int:
     test = node.test if isinstance(node, ast.IfExp) else None
     if isinstance(node, ast.Call) and node.args:
         test = node.args[0]
-    return 1 + (weight_of(test, named).conditions if test is not None else 0)
+    if test is None:
+        return 1
+    return 1 + weight_of(test, named, is_pasted=True).conditions
 
 
 def _operands(node: ast.AST) -> Iterable[ast.expr]:
@@ -73,7 +89,7 @@ def _operands(node: ast.AST) -> Iterable[ast.expr]:
 
 def _sum(parts: list[Weight]) -> Weight:
     return Weight(
-        1 + sum(part.nodes for part in parts),
+        min(1 + sum(part.nodes for part in parts), _MORE_THAN_ENOUGH),
         max((part.divisions for part in parts), default=0),
         max((part.conditions for part in parts), default=0),
     )

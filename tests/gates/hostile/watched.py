@@ -37,9 +37,9 @@ def expected(event: str, args: tuple[Any, ...]) -> bool:
     if event == "compile":
         return isinstance(args[0], ast.AST) or args[1] == TEXT or args[0] == b"_getframe()"
     if event == "exec":
-        return args[0].co_filename == TREE or args[0].co_name.startswith("tvm::")
+        return args[0].co_filename == TREE or "tvm::" in args[0].co_name
     if event == "code.__new__":
-        return str(args[2]).startswith("tvm::")
+        return "tvm::" in str(args[2])
     return event == "open" and args[:2] == (TEXT, "rb")
 
 
