@@ -13,6 +13,9 @@ from kope_tvm.seam import Proposer
 SKETCH_FLOOR = 0.25
 """Share of every batch that stock search keeps, so that kope cannot do much worse than stock."""
 
+_GUESSES = frozenset({"rules", "algebra"})
+"""They have few to make and stand no search: each comes whole and first."""
+
 _NEAR_BEST = 1.03
 """A trial within this factor of the best so far counts as a success of its proposer."""
 
@@ -65,8 +68,8 @@ class Panel:
 
     def _shares(self, context: Context) -> dict[str, int]:
         """Shares by worth, rounded up; what is known comes whole and first."""
-        known = {"rules", "experience"} if _was_tuned_before(context) else {"rules"}
-        total = sum(self._records[name].worth for name in self._proposers if name != "rules")
+        known = _GUESSES | {"experience"} if _was_tuned_before(context) else _GUESSES
+        total = sum(self._records[name].worth for name in self._proposers if name not in _GUESSES)
         wanted = context.num_wanted
         return {
             name: wanted if name in known else -int(-wanted * self._records[name].worth // total)

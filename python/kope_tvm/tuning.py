@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("kope_tvm")
 
-_WITHOUT_MODEL = ("experience", "rules", "sketch")
+_WITHOUT_MODEL = ("experience", "rules", "algebra", "sketch")
 """Who proposes where there is no LLM: what was measured is asked before what is guessed."""
 
 
@@ -125,7 +125,8 @@ def _tunable(model: Model, spec: TargetSpec) -> tuple[list[Tunable], list[str]]:
 def proposer_names(proposer: str) -> tuple[str, ...]:
     """The proposers that an option of `--proposer` stands for.
 
-    `sketch` and `rules` are themselves alone; a model and a stranger have the others beside them.
+    `sketch`, `rules` and `algebra` are themselves alone; a model and a stranger have the others
+    beside them.
     Raises UsageError for a name that is not registered.
     """
     if proposer == "auto":
