@@ -112,7 +112,4 @@ def _refusals(failed: list[Trial]) -> Iterator[str]:
 
 def failure_of(trial: Trial) -> tuple[str, str, bool]:
     """Code and reason of what stopped a trial, and whether it was taken for cheating."""
-    measured = trial.measurement
-    if measured is not None and trial.verdict.accepted:
-        return measured.code, measured.error.split("\n")[0], False
-    return trial.verdict.code, trial.verdict.reason, trial.verdict.suspicious
+    return trial.code, trial.reason.split("\n")[0], trial.suspicious
