@@ -25,6 +25,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("kope.addresses", kope::Addresses, "names of what handles addresses")
       .def("kope.input_branches", kope::InputBranches,
            "statements whose course depends on the values of a param")
+      .def("kope.annotations", kope::Annotations, "keys of annotations and attributes")
+      .def("kope.undeclared_uses", kope::UndeclaredUses,
+           "block and buffer of what is used without being declared")
+      .def("kope.temporary_bytes", kope::TemporaryBytes, "bytes of all temporaries together")
       .def("kope.counts", kope::Counts, "operations, bytes loaded and bytes stored")
       .def("kope.loop_tree", kope::LoopTree, "depth, kind, name and extent of loops and blocks");
 }

@@ -61,11 +61,14 @@ class Collector {
   void Node(AnyView node, std::string_view key) {
     if (key == "prim.Cast") {
       found.insert("cast " + ScalarDtype(Field(node, "value")) + " " + ScalarDtype(node));
-    } else if (IsExactProduct(node, key)) {
-      return;
-    } else if (IsArithmetic(key) || (key == "ir.Call" && !PassesOn(OperatorName(node)))) {
+    } else if (IsComputed(node, key)) {
       found.insert("compute " + ScalarDtype(node));
     }
+  }
+
+  static bool IsComputed(AnyView node, std::string_view key) {
+    if (IsArithmetic(key)) return !IsExactProduct(node, key);
+    return key == "ir.Call" && !PassesOn(OperatorName(node)) && ScalarDtype(node) != "handle";
   }
 };
 

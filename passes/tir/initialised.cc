@@ -5,6 +5,7 @@
 // element is read, and which writes may have come before.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "tir/program.h"
 #include "tir/static_checks.h"
@@ -20,7 +21,8 @@ class Checker {
  public:
   explicit Checker(const Program& program) : program_(program), writes_(program.storages.size()) {
     for (const Access& access : program.accesses) {
-      if (access.use != Use::kRead) writes_[access.storage].push_back(&access);
+      if (access.use == Use::kRead) continue;
+      writes_[access.storage].push_back({&access, BoxOf(program, access)});
     }
   }
 
@@ -65,7 +67,14 @@ class Checker {
       known = known && index;
       if (known) point.push_back(ValueAt(*index, last));
     }
-    return known ? std::optional<Point>(point) : std::nullopt;
+    return known && IsInside(read.storage, point) ? std::optional<Point>(point) : std::nullopt;
+  }
+
+  // What leaves the buffer is for another pass to find.
+  bool IsInside(int storage, const Point& point) const {
+    const std::vector<int64_t>& shape = program_.storages[storage].shape;
+    return std::equal(point.begin(), point.end(), shape.begin(), shape.end(),
+                      [](int64_t index, int64_t extent) { return index >= 0 && index < extent; });
   }
 
   int64_t ValueAt(const Linear& form, bool last) const {
@@ -79,10 +88,12 @@ class Checker {
   }
 
   bool MayBeWritten(const Access& read, const Point& point, bool first) const {
-    for (const Access* write : writes_[read.storage]) {
+    for (const auto& [write, ever] : writes_[read.storage]) {
       if (write->use == Use::kOpaque) return true;
-      if (first && write->order >= read.order) continue;
-      Box box = BoxOf(program_, *write, first ? Shared(read, *write) : std::vector<int>());
+      if (ever.empty || !Contains(ever, point)) continue;
+      if (!first) return true;
+      if (write->order >= read.order) continue;
+      Box box = BoxOf(program_, *write, Shared(read, *write));
       if (!box.empty && Contains(box, point)) return true;
     }
     return false;
@@ -106,7 +117,7 @@ class Checker {
   }
 
   const Program& program_;
-  std::vector<std::vector<const Access*>> writes_;
+  std::vector<std::vector<std::pair<const Access*, Box>>> writes_;  // with all they may reach
   std::set<int> reported_;
 };
 

@@ -275,8 +275,7 @@ class Tracer {
 int64_t Storage::NumElements() const {
   int64_t count = 1;
   for (int64_t dim : shape) {
-    if (dim < 0) return -1;
-    count *= dim;
+    if (dim < 0 || __builtin_mul_overflow(count, dim, &count)) return -1;
   }
   return count;
 }

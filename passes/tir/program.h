@@ -16,7 +16,7 @@ struct Storage {
   std::vector<int64_t> shape;  // -1 where symbolic
   int param;                   // its place among the parameters, -1 for a temporary
 
-  int64_t NumElements() const;  // -1 where symbolic
+  int64_t NumElements() const;  // -1 where symbolic, or too many to count
 };
 
 /*! \brief tirx.ForKind. */

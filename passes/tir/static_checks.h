@@ -56,6 +56,18 @@ using InputBranch = ffi::Tuple<ffi::String, int64_t>;
 
 ffi::Array<InputBranch> InputBranches(Any prim_func);
 
+/*! \brief Sorted keys of annotations and attributes. */
+ffi::Array<ffi::String> Annotations(Any prim_func);
+
+/*! \brief block, buffer. */
+using UndeclaredUse = ffi::Tuple<ffi::String, ffi::String>;
+
+/*! \brief Buffers that a block uses though its `reads` and `writes` do not name them, sorted. */
+ffi::Array<UndeclaredUse> UndeclaredUses(Any prim_func);
+
+/*! \brief Bytes of all temporaries together. */
+double TemporaryBytes(Any prim_func);
+
 /*! \brief Arithmetic operations, bytes loaded, bytes stored, as the loops run them. */
 ffi::Tuple<double, double, double> Counts(Any prim_func);
 

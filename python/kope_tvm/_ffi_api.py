@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,13 @@ def find_library(package_path: Iterable[str]) -> Path:
 _LIBRARY = ctypes.CDLL(str(find_library(kope_tvm.__path__)))
 
 
+@cache
+def function(name: str) -> Callable[..., Any]:
+    """`kope.<name>`, as `passes/ffi/register.cc` registers it."""
+    found: Callable[..., Any] = tvm_ffi.get_global_func(f"kope.{name}")
+    return found
+
+
 def features(node: Any) -> tuple[Any, ...]:
     """`kope.features`: the fields of `kope_tvm.task.Features` in their order."""
-    return tuple(tvm_ffi.get_global_func("kope.features")(node))
+    return tuple(function("features")(node))

@@ -24,6 +24,21 @@ class Trial:
     def secs(self) -> float:
         return self.measurement.secs if self.measurement else float("inf")
 
+    @property
+    def code(self) -> str:
+        """What it failed with, before the device or on it; empty where it is right."""
+        return self.verdict.code if self.measurement is None else self.measurement.code
+
+    @property
+    def reason(self) -> str:
+        """One number and a place; empty where it is right."""
+        return self.verdict.reason if self.measurement is None else self.measurement.error
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether it was refused for what only a cheat does."""
+        return (self.verdict if self.measurement is None else self.measurement).suspicious
+
 
 @dataclass(frozen=True)
 class Context:

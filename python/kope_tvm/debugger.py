@@ -29,11 +29,11 @@ class NearMiss:
 
     @property
     def code(self) -> str:
-        return _failure(self.trial)[0]
+        return self.trial.code
 
     @property
     def reason(self) -> str:
-        return _failure(self.trial)[1]
+        return self.trial.reason
 
 
 def near_misses(trials: Sequence[Trial], proposer: str) -> Iterator[NearMiss]:
@@ -51,21 +51,14 @@ def near_misses(trials: Sequence[Trial], proposer: str) -> Iterator[NearMiss]:
 
 def signature_of(trial: Trial) -> str:
     """The failure with its numbers taken out, but for the step or line it is in."""
-    code, reason = _failure(trial)
+    reason = trial.reason
     place = _PLACE.match(reason)
     head = place[1] if place else ""
-    return f"{code} {head}{_NUMBER.sub('#', reason[len(head) :])}".strip()[:160]
+    return f"{trial.code} {head}{_NUMBER.sub('#', reason[len(head) :])}".strip()[:160]
 
 
 def _is_mendable(trial: Trial) -> bool:
-    code, _ = _failure(trial)
-    return bool(code) and code not in _NOT_THE_PROPOSAL and not trial.verdict.suspicious
-
-
-def _failure(trial: Trial) -> tuple[str, str]:
-    if trial.measurement is None:
-        return trial.verdict.code, trial.verdict.reason
-    return trial.measurement.code, trial.measurement.error
+    return bool(trial.code) and trial.code not in _NOT_THE_PROPOSAL and not trial.suspicious
 
 
 def _turn(trial: Trial) -> int:

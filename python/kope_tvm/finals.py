@@ -1,66 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fastest trials measured again in turns: one lucky measurement must not win a task."""
+"""The fastest trials measured again in turns, and proved: one lucky measurement wins no task."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 
 from kope_tvm.candidate import Candidate
 from kope_tvm.context import Trial
-from kope_tvm.outcome import Verdict
+from kope_tvm.outcome import Measurement, Verdict
+from kope_tvm.performance import Comparison, compared
 from kope_tvm.proposal import Proposal
 from kope_tvm.seam import Device
 
 NUM_FINALISTS = 3
 NUM_TURNS = 2
 MAX_FINALS = 3
+"""More are held only while the fastest is one that was never proved."""
 CLOSE = 1.3
 """Only trials within this factor of the fastest take part; on a noisy machine times differ so
 much.
 """
+FAILED_SECS = 1e10
+"""How MetaSchedule writes down a run that failed."""
 
 
 def finals(
     trials: Sequence[Trial], apply: Callable[[Proposal], Candidate | Verdict], device: Device
-) -> Iterator[tuple[Trial, tuple[float, ...]]]:
+) -> Iterator[tuple[Trial, Measurement]]:
     """Each finalist with the times of all its turns, the first measurement's among them.
 
-    Until the fastest is one that was measured again: who falls behind makes room for the next.
+    Until the fastest is one that was measured again, or is right on every case and has no rival:
+    who falls behind makes room for the next, and so does who fails. `device` must prove them.
     """
     standing = {trial.state: trial for trial in trials if trial.measurement is not None}
-    if len(_finalists(standing.values())) < 2:
-        return
     held: set[str] = set()
-    for _ in range(MAX_FINALS):
+    for number in count():
         finalists = _finalists(standing.values())
-        if finalists[0].state in held:
+        if not finalists or _is_settled(finalists, held, is_late=number >= MAX_FINALS):
             return
         fresh = [trial for trial in finalists if trial.state not in held]
         held |= {trial.state for trial in fresh}
-        for trial, run_secs in _in_turns(fresh, apply, device):
-            standing[trial.state] = remeasured(trial, run_secs)
-            yield trial, run_secs
+        for trial, measurement in _in_turns(fresh, apply, device):
+            standing[trial.state] = remeasured(trial, measurement)
+            yield trial, measurement
+
+
+def against(challenger: Candidate, incumbent: Candidate, device: Device) -> Comparison:
+    """The two measured in turns; `device` must prove them."""
+    turns = _turns([challenger, incumbent], device)
+    return compared(_together(turns[0]), _together(turns[1]))
+
+
+def remeasured(trial: Trial, measurement: Measurement) -> Trial:
+    """The same trial as its finals left it."""
+    return replace(trial, measurement=measurement)
+
+
+def times_on_record(trial: Trial, measurement: Measurement) -> tuple[float, ...]:
+    """What replaces a trial's times: failures, and more of them, where its finals refuted it."""
+    assert trial.measurement is not None
+    if measurement.ok:
+        return measurement.run_secs
+    return (FAILED_SECS,) * (len(trial.measurement.run_secs) + 1)
+
+
+def _is_settled(finalists: Sequence[Trial], held: set[str], *, is_late: bool) -> bool:
+    fastest = finalists[0]
+    assert fastest.measurement is not None
+    if fastest.state in held:
+        return True
+    return fastest.measurement.is_proven and (is_late or len(finalists) == 1)
 
 
 def _in_turns(
     trials: Sequence[Trial], apply: Callable[[Proposal], Candidate | Verdict], device: Device
-) -> Iterator[tuple[Trial, tuple[float, ...]]]:
+) -> Iterator[tuple[Trial, Measurement]]:
     applied = [(trial, apply(trial.proposal)) for trial in trials]
     ready = [(trial, one) for trial, one in applied if isinstance(one, Candidate)]
-    turns: list[list[float]] = [[] for _ in ready]
+    turns = _turns([candidate for _, candidate in ready], device)
+    for trial, one in applied:
+        if isinstance(one, Verdict) and trial.measurement and not trial.measurement.is_proven:
+            yield trial, Measurement(stage="check", code=one.code, error=one.reason)
+    for (trial, _), measured in zip(ready, turns, strict=True):
+        assert trial.measurement is not None
+        if not any(each.code == "E_DEVICE" for each in measured):
+            yield trial, _together([trial.measurement, *measured])
+
+
+def _turns(candidates: Sequence[Candidate], device: Device) -> list[list[Measurement]]:
+    turns: list[list[Measurement]] = [[] for _ in candidates]
     for _ in range(NUM_TURNS):
-        for index, measurement in device.measure([candidate for _, candidate in ready]):
-            turns[index] += measurement.run_secs
-    for (trial, _), secs in zip(ready, turns, strict=True):
-        if secs and trial.measurement is not None:
-            yield trial, (*trial.measurement.run_secs, *secs)
+        for index, measurement in device.measure(candidates):
+            turns[index].append(measurement)
+    return turns
 
 
-def remeasured(trial: Trial, run_secs: tuple[float, ...]) -> Trial:
-    """The same trial with the times of all its turns."""
-    assert trial.measurement is not None
-    return replace(trial, measurement=replace(trial.measurement, run_secs=run_secs))
+def _together(measured: Sequence[Measurement]) -> Measurement:
+    """All times, as right as the last; the first failure where there is one."""
+    for each in measured:
+        if not each.ok:
+            return each
+    secs = tuple(secs for each in measured for secs in each.run_secs)
+    return replace(measured[-1], run_secs=secs, max_error=max(each.max_error for each in measured))
 
 
 def _finalists(trials: Iterable[Trial]) -> list[Trial]:

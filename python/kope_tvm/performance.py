@@ -16,6 +16,11 @@ NOISES = 2.0
 """So many times the measured noise a gain must be, as a share."""
 ROOF_SLACK = 0.95
 """Of the measured roof: it was measured too."""
+FEWER_PRODUCTS = 4.0
+"""Winograd's F(4x4, 3x3) does with so many times fewer multiplications; nothing in use does with
+less.
+"""
+_CONTRACTIONS = frozenset({"matmul", "conv2d", "depthwise"})
 QUARANTINE = 10.0
 """A candidate so many times faster than the best is proved again, with inputs no one has seen."""
 
@@ -71,10 +76,15 @@ def noise(run_secs: Sequence[float]) -> float:
     return (ranked[-1 - cut] - ranked[cut]) / 2 / median(ranked)
 
 
+def least_secs(roof_secs: float, op_class: str) -> float:
+    """The least time to believe of a task whose roof is `roof_secs`; 0 where that is unknown."""
+    return roof_secs / FEWER_PRODUCTS if op_class in _CONTRACTIONS else roof_secs
+
+
 def in_doubt(measurement: Measurement, floor_secs: float) -> Measurement:
     """The measurement, refused where its time is none, or less than the machine can do.
 
-    `floor_secs` is the roof's; 0 where it is unknown.
+    `floor_secs` is `least_secs`; 0 where it is unknown.
     """
     if not measurement.ok:
         return measurement

@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import prod
 
 from kope_tvm.chat.dialogue import Spent
+from kope_tvm.context import Trial
+from kope_tvm.performance import GAMMA
 from kope_tvm.proposal import Decisions, Proposal, Rewrite, lane_of
 from kope_tvm.round import Tuning
 
@@ -31,6 +36,8 @@ class TaskReport:
     """Proposals that a gate or TVM refused before the device."""
     failed: int
     """Candidates that did not build, ran wrong, crashed or timed out."""
+    refusals: tuple[tuple[str, int], ...] = ()
+    """How many were refused or failed by which code, the most frequent first."""
 
     @property
     def speedup(self) -> float:
@@ -63,6 +70,25 @@ class TuneReport:
         """Kope's own share of the wall time."""
         return self.wall_secs - self.measure_secs - self.model_secs
 
+    @property
+    def num_optimised(self) -> int:
+        """Functions that became faster by `GAMMA` at least; the others fell back."""
+        return len(self._gains)
+
+    @property
+    def speedup_of_all(self) -> float:
+        """The geometric mean over all functions, a fallback counted as 1.0."""
+        return prod(self._gains) ** (1 / max(1, len(self.tasks)))
+
+    @property
+    def speedup_of_optimised(self) -> float:
+        """The geometric mean over the functions that did not fall back; 1.0 where all did."""
+        return prod(self._gains) ** (1 / max(1, self.num_optimised))
+
+    @property
+    def _gains(self) -> list[float]:
+        return [task.speedup for task in self.tasks if task.speedup >= GAMMA]
+
 
 def task_report(tuning: Tuning) -> TaskReport:
     """What became of one task, this run's trials and those it resumed."""
@@ -80,7 +106,13 @@ def task_report(tuning: Tuning) -> TaskReport:
         best_proposer=right.proposal.origin.proposer if right else "",
         refused=len(tuning.trials) - len(measured),
         failed=sum(1 for trial in measured if trial.secs == float("inf")),
+        refusals=_refusals(tuning.trials),
     )
+
+
+def _refusals(trials: Iterable[Trial]) -> tuple[tuple[str, int], ...]:
+    count = Counter(code for trial in trials if (code := trial.code))
+    return tuple(sorted(count.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _spelt(proposal: Proposal) -> str:

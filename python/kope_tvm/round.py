@@ -166,7 +166,7 @@ class Tuning:
             accepted=trial.verdict.accepted,
             code=failure.code,
             reason=trial.verdict.reason if measured is None else measured.error,
-            suspicious=trial.verdict.suspicious,
+            suspicious=failure.suspicious,
             run_secs=measured.run_secs if measured else (),
             baseline_secs=self.baseline_secs,
             noise=measured.noise if measured else 0.0,

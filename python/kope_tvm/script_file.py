@@ -109,12 +109,25 @@ def _bound_names(tree: ast.Module) -> Iterator[str]:
 def _reached(tree: ast.Module) -> Iterator[tuple[ast.expr, str]]:
     """Every name and every attribute chain, as dotted text."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from ((node, name) for name in _quoted(node.value))
+        elif isinstance(node, ast.Name):
             yield node, node.id
         elif isinstance(node, ast.Attribute):
             inner = node.value
             dotted = isinstance(inner, ast.Name | ast.Attribute)
             yield node, f"{ast.unparse(inner)}.{node.attr}" if dotted else f"_.{node.attr}"
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """Names that a string calls or walks: TVM's parser evaluates quoted shapes."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    if any(isinstance(node, ast.Call | ast.Attribute | ast.Lambda) for node in ast.walk(tree)):
+        yield from (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+        yield from (f"_.{node.attr}" for node in ast.walk(tree) if isinstance(node, ast.Attribute))
 
 
 def _leaves_tvm(name: str, dialects: dict[str, str]) -> bool:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kope_tvm import registry
@@ -14,7 +15,7 @@ from kope_tvm.candidate import Candidate
 from kope_tvm.chat.dialogue import Dialogue, Spent
 from kope_tvm.context import Trial
 from kope_tvm.feedback.roof import Roof, kept_roof, measured_roof
-from kope_tvm.finals import finals, remeasured
+from kope_tvm.finals import finals, remeasured, times_on_record
 from kope_tvm.gates import load_gates
 from kope_tvm.ledger import Ledger
 from kope_tvm.measure.pool import Pool
@@ -22,6 +23,7 @@ from kope_tvm.memory.experience import Experience
 from kope_tvm.memory.memory import Memory
 from kope_tvm.outcome import Measurement, Verdict
 from kope_tvm.panel import Panel
+from kope_tvm.performance import least_secs
 from kope_tvm.progress import Progress
 from kope_tvm.report import TuneReport, task_report
 from kope_tvm.round import Run, Tuning
@@ -135,9 +137,10 @@ class Session:
             if index not in measured and self._ledger.is_settled(tuning.task):
                 continue
             times: dict[str, tuple[float, ...]] = {}
-            for trial, run_secs in finals(tuning.trials, bench.apply, self._device(index)):
-                tuning.trials[tuning.trials.index(trial)] = remeasured(trial, run_secs)
-                times[trial.state] = run_secs
+            device = replace(self._device(index), prove_secs=math.inf, hopeless_secs=None)
+            for trial, measurement in finals(tuning.trials, bench.apply, device):
+                tuning.trials[tuning.trials.index(trial)] = remeasured(trial, measurement)
+                times[trial.state] = times_on_record(trial, measurement)
             self._ledger.settle(tuning.task, times)
             if tuning.baseline_secs < tuning.best_secs:
                 self._ledger.keep_baseline(tuning.task, bench.untouched, tuning.baseline_secs)
@@ -146,7 +149,10 @@ class Session:
         return self._tunings[index].run_round(self._device(index), wanted, left)
 
     def _device(self, index: int) -> _PoolDevice:
-        return _PoolDevice(self, self._benches[index], self._tunings[index].best_secs)
+        tuning, bench = self._tunings[index], self._benches[index]
+        hopeless = tuning.best_secs * _HOPELESS if tuning.best_secs < math.inf else None
+        floor_secs = least_secs(tuning.roof_secs, tuning.task.features.op_class)
+        return _PoolDevice(self, bench, hopeless, floor_secs)
 
     def _ensure_baseline(self, index: int) -> None:
         """The untuned function's time and, where a model is to hear of it, the roof above it."""
@@ -249,22 +255,29 @@ class _Count:
         self.failed += not (trial.measurement and trial.measurement.ok)
 
 
+@dataclass(frozen=True)
 class _PoolDevice:
     """The measuring pool as `round.py` sees it; keeps count of the time it takes."""
 
-    def __init__(self, session: Session, bench: Workbench, best_secs: float) -> None:
-        self._session = session
-        self._bench = bench
-        self._hopeless_secs = best_secs * _HOPELESS if best_secs < float("inf") else None
+    session: Session
+    bench: Workbench
+    hopeless_secs: float | None
+    floor_secs: float
+    prove_secs: float | None = None
+    """None: what beats the best so far is proved."""
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Measurement]]:
         mods = [candidate.sch.mod for candidate in candidates]
         began = time.perf_counter()
-        found_all = self._session.pool.measure(
-            mods, reference=self._bench.mod, hopeless_secs=self._hopeless_secs
+        found_all = self.session.pool.measure(
+            mods,
+            reference=self.bench.mod,
+            hopeless_secs=self.hopeless_secs,
+            prove_secs=self.prove_secs,
+            floor_secs=self.floor_secs,
         )
         for found in found_all:
-            self._session.spend(time.perf_counter() - began)
+            self.session.spend(time.perf_counter() - began)
             yield found
             began = time.perf_counter()
 
@@ -277,7 +290,8 @@ def _resume(tuning: Tuning, past: Sequence[Experience]) -> None:
             measured = Measurement(
                 experience.run_secs, error=experience.reason, code=experience.code
             )
-        verdict = Verdict("work_dir", experience.accepted, experience.code, experience.reason)
+        told = (experience.accepted, experience.code, experience.reason, experience.suspicious)
+        verdict = Verdict("work_dir", *told)
         tuning.trials.append(Trial(experience.state, proposal_of(experience), verdict, measured))
         tuning.tried.add(experience.state)
         tuning.baseline_secs = tuning.baseline_secs or experience.baseline_secs

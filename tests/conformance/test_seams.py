@@ -89,6 +89,6 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         registry.load("gates", "nonesuch")
     assert str(caught.value) == (
-        "unknown gate 'nonesuch'; known: signature, well_formed; "
+        f"unknown gate 'nonesuch'; known: {', '.join(registry.names('gates'))}; "
         "a package can add one with an entry point in group 'kope_tvm.gates'"
     )

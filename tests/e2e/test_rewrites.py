@@ -164,7 +164,7 @@ def test_the_finals_decide_between_lanes(tmp_path: Path) -> None:
         list(tuning.run_round(Timed({"plan": 0.10, "rewrite": 0.11}), 2, 2))
         assert compile_model(model, HOST, work_dir).coverage.lanes == ("plan",)
         held = finals(tuning.trials, bench.apply, Timed({"plan": 0.12, "rewrite": 0.09}))
-        ledger.settle(bench.task, {trial.state: run_secs for trial, run_secs in held})
+        ledger.settle(bench.task, {trial.state: one.run_secs for trial, one in held})
     assert compile_model(model, HOST, work_dir).coverage.lanes == ("rewrite",)
     with opened(work_dir) as ledger:
         resumed = tuning_of(ledger, bench, [])

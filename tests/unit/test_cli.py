@@ -23,7 +23,7 @@ from kope_tvm.doctor import Finding, broken, examine
 from kope_tvm.errors import UsageError
 from kope_tvm.machine import known_targets
 from kope_tvm.operators import parse_operator
-from kope_tvm.report import TuneReport
+from kope_tvm.report import TaskReport, TuneReport
 
 SECRET = "sk-never-to-be-seen"
 TUNE = ("tune", "op:x", "--target", "host")
@@ -153,6 +153,24 @@ def test_what_a_model_cost_is_a_line_of_the_report(spent: Spent, limits: Limits,
     report = TuneReport((), 4, 0, 1.0, 0.5, 0.2, "work", ("a notice",), spent)
     assert spell_report(report, limits).splitlines()[1:3] == ["a notice", text]
     assert plain(report)["spent"]["tokens"] == spent.tokens
+
+
+def test_what_was_refused_is_a_line_of_the_report() -> None:
+    inf = float("inf")
+    row = TaskReport("f", "key", 1.0, 1, 1.0, inf, "", "", 2, 1, (("E_STEP", 2), ("E_CALL", 1)))
+    report = TuneReport((row, row), 4, 0, 1.0, 0.5, 0.2, "work")
+    assert "refused: 4 E_STEP, 2 E_CALL" in spell_report(report).splitlines()
+
+
+def test_the_gain_of_all_and_of_the_optimised_stand_side_by_side() -> None:
+    rows = [
+        TaskReport("f", "key", 1.0, 1, baseline_secs, 1.0, "", "", 0, 0)
+        for baseline_secs in (4.0, 1.02, 1.0, 0.5)
+    ]
+    report = TuneReport(tuple(rows), 4, 0, 1.0, 0.5, 0.2, "work")
+    assert (report.speedup_of_all, report.speedup_of_optimised) == (4.0**0.25, 4.0)
+    text = "speedup: 1.41x of all 4, a fallback counted as 1.0; 4.00x of the optimised, 1 of 4"
+    assert text in spell_report(report).splitlines()
 
 
 def test_a_run_without_a_model_has_no_line_on_its_cost() -> None:

@@ -5,15 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import pytest
+
 from kope_tvm.candidate import Candidate
 from kope_tvm.context import Trial
-from kope_tvm.finals import MAX_FINALS, NUM_FINALISTS, NUM_TURNS, finals, remeasured
+from kope_tvm.finals import (
+    FAILED_SECS,
+    MAX_FINALS,
+    NUM_FINALISTS,
+    NUM_TURNS,
+    against,
+    finals,
+    remeasured,
+    times_on_record,
+)
 from kope_tvm.outcome import Measurement, Verdict, accept, refuse
 from kope_tvm.proposal import Decisions, Proposal
 
 
 class _Clock:
-    """Gives each state the time it really has."""
+    """Gives each state the time it really has; proves it unless it is wrong."""
 
     def __init__(self, secs: dict[str, float]) -> None:
         self.secs = secs
@@ -23,11 +34,13 @@ class _Clock:
         for index, candidate in enumerate(candidates):
             self.asked.append(candidate.state)
             secs = self.secs.get(candidate.state)
-            yield index, Measurement((secs,)) if secs else Measurement(code="E_CRASH", error="died")
+            wrong = Measurement(stage="check", code="E_NUMERICS", error="max_rel 1 at [0]")
+            yield index, Measurement((secs,), is_proven=True) if secs else wrong
 
 
-def _trial(state: str, secs: float) -> Trial:
-    return Trial(state, Decisions("s", state), accept("device"), Measurement((secs,)))
+def _trial(state: str, secs: float, *, is_proven: bool = False) -> Trial:
+    measurement = Measurement((secs,), is_proven=is_proven)
+    return Trial(state, Decisions("s", state), accept("device"), measurement)
 
 
 def _apply(proposal: Proposal) -> Candidate | Verdict:
@@ -37,24 +50,40 @@ def _apply(proposal: Proposal) -> Candidate | Verdict:
     return Candidate(proposal, proposal.trace, sch=None)
 
 
-def _held(trials: Sequence[Trial], clock: _Clock) -> dict[str, tuple[float, ...]]:
-    return {trial.state: secs for trial, secs in finals(trials, _apply, clock)}
+def _held(trials: Sequence[Trial], clock: _Clock) -> dict[str, Measurement]:
+    return {trial.state: measurement for trial, measurement in finals(trials, _apply, clock)}
 
 
 def test_close_trials_are_measured_in_turns_and_keep_their_first_time() -> None:
     clock = _Clock({"a": 1.2, "b": 1.1})
-    assert _held([_trial("a", 1.0), _trial("b", 1.1), _trial("far", 9.0)], clock) == {
+    held = _held([_trial("a", 1.0), _trial("b", 1.1), _trial("far", 9.0)], clock)
+    assert {state: one.run_secs for state, one in held.items()} == {
         "a": (1.0, 1.2, 1.2),
         "b": (1.1, 1.1, 1.1),
     }
+    assert all(one.is_proven for one in held.values())
     assert clock.asked == ["a", "b"] * NUM_TURNS
 
 
-def test_a_clear_winner_needs_no_finals() -> None:
+def test_a_clear_winner_that_is_proved_needs_no_finals() -> None:
     clock = _Clock({})
-    assert _held([_trial("a", 1.0), _trial("b", 2.0)], clock) == {}
+    assert _held([_trial("a", 1.0, is_proven=True), _trial("b", 2.0)], clock) == {}
     assert _held([], clock) == {}
     assert clock.asked == []
+
+
+def test_a_clear_winner_that_was_never_proved_is_proved() -> None:
+    held = _held([_trial("a", 1.0), _trial("b", 2.0)], _Clock({"a": 1.0}))
+    assert held == {"a": Measurement((1.0, 1.0, 1.0), is_proven=True)}
+
+
+def test_who_is_wrong_in_the_finals_wins_nothing_and_makes_room() -> None:
+    wrong = _trial("wrong", 1.0)
+    held = _held([wrong, _trial("a", 2.0)], _Clock({"a": 2.0}))
+    assert held["wrong"].code == "E_NUMERICS"
+    assert held["a"].is_proven
+    assert times_on_record(wrong, held["wrong"]) == (FAILED_SECS, FAILED_SECS)
+    assert remeasured(wrong, held["wrong"]).secs == float("inf")
 
 
 def test_a_finalist_that_falls_behind_makes_room_for_the_next() -> None:
@@ -64,17 +93,36 @@ def test_a_finalist_that_falls_behind_makes_room_for_the_next() -> None:
     assert len(clock.asked) == 4 * NUM_TURNS
 
 
-def test_the_finals_end() -> None:
+def test_the_finals_of_proved_trials_end() -> None:
     states = [chr(ord("a") + n) for n in range(20)]
-    trials = [_trial(state, 1.0 + n / 1000) for n, state in enumerate(states)]
+    trials = [_trial(state, 1.0 + n / 1000, is_proven=True) for n, state in enumerate(states)]
     clock = _Clock(dict.fromkeys(states, 5.0))
     assert len(_held(trials, clock)) <= MAX_FINALS * NUM_FINALISTS
 
 
-def test_what_fails_or_no_longer_replays_keeps_its_first_time() -> None:
-    trials = [_trial("gone", 1.0), _trial("dies", 1.0), _trial("a", 1.1)]
-    assert _held(trials, _Clock({"a": 1.1})) == {"a": (1.1, 1.1, 1.1)}
+def test_what_no_longer_replays_wins_only_if_it_was_proved() -> None:
+    clock = _Clock({"a": 1.1})
+    held = _held([_trial("gone", 1.0), _trial("a", 1.1)], clock)
+    assert held["gone"].code == "E_REPLAY"
+    assert held["a"].run_secs == (1.1, 1.1, 1.1)
+    kept = _held([_trial("gone", 1.0, is_proven=True), _trial("a", 1.1)], clock)
+    assert set(kept) == {"a"}
 
 
 def test_a_remeasured_trial_has_the_median_of_all_turns() -> None:
-    assert remeasured(_trial("a", 1.0), (1.0, 3.0, 3.0)).secs == 3.0
+    assert remeasured(_trial("a", 1.0), Measurement((1.0, 3.0, 3.0))).secs == 3.0
+
+
+def test_a_challenger_and_an_incumbent_take_turns() -> None:
+    clock = _Clock({"new": 1.0, "old": 1.02})
+    given = [Candidate(Decisions("s", name), name, sch=None) for name in ("new", "old")]
+    found = against(*given, clock)
+    assert clock.asked == ["new", "old"] * NUM_TURNS
+    assert (found.correct, found.suspicious, found.faster, found.accepted) == (
+        True,
+        False,
+        False,
+        False,
+    )
+    assert found.gain == pytest.approx(1.02)
+    assert found.needed == 1.03

@@ -59,3 +59,12 @@ def test_what_was_refused_and_what_failed_are_counted_apart() -> None:
     report = task_report(_tuning(refused, failed))
     assert (report.trials, report.refused, report.failed) == (1, 1, 1)
     assert (report.best_space, report.best_proposer, report.speedup) == ("", "", 1.0)
+
+
+def test_refusals_are_counted_by_code_wherever_they_came_from() -> None:
+    step = refuse("plan", "E_STEP", "step 1: no such loop")
+    wrong = Measurement(stage="check", code="E_NUMERICS", error="max_rel 1.0e+00 at [0]")
+    trials = [Trial(name, Plan(()), step) for name in "ab"]
+    trials.append(Trial("c", Plan(()), accept("device"), wrong))
+    report = task_report(_tuning(*trials, _measured(Plan(()), 1.0)))
+    assert report.refusals == (("E_STEP", 2), ("E_NUMERICS", 1))

@@ -160,6 +160,15 @@ def test_what_leads_out_of_tvmscript_is_refused_and_not_run(
     assert not witness.exists()
 
 
+def test_quoted_shape_is_not_evaluated(script: Path, tmp_path: Path) -> None:
+    witness = tmp_path / "witness"
+    shape = f"(\"open('{witness}', 'w')\", 4)"
+    script.write_text(TWO_FUNCTIONS.replace("T.Buffer((4, 4)", f"T.Buffer({shape}", 1))
+    with pytest.raises(ModelError, match="'open' is not part of TVMScript"):
+        load_model(script)
+    assert not witness.exists()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

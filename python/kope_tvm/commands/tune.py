@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,7 +117,27 @@ def spell_report(report: TuneReport, limits: Limits | None = None) -> str:
         f"work_dir {report.work_dir}"
     )
     spent = [spell_spent(report.spent, limits or Limits())] if report.spent.calls else []
-    return "\n".join([table(headers, rows), *report.notices, *spent, summary])
+    refused = [text] if (text := _spell_refusals(report.tasks)) else []
+    gains = [_spell_gains(report)] if report.tasks else []
+    return "\n".join([table(headers, rows), *report.notices, *spent, *refused, *gains, summary])
+
+
+def _spell_gains(report: TuneReport) -> str:
+    """Both means side by side: either alone can mislead."""
+    num = len(report.tasks)
+    return (
+        f"speedup: {report.speedup_of_all:.2f}x of all {num}, a fallback counted as 1.0; "
+        f"{report.speedup_of_optimised:.2f}x of the optimised, {report.num_optimised} of {num}"
+    )
+
+
+def _spell_refusals(tasks: Sequence[TaskReport]) -> str:
+    """How many proposals came to nothing and why, e.g. `refused: 3 E_STEP, 1 E_NUMERICS`."""
+    count: Counter[str] = Counter()
+    for task in tasks:
+        count.update(dict(task.refusals))
+    ranked = sorted(count.items(), key=lambda pair: (-pair[1], pair[0]))
+    return "refused: " + ", ".join(f"{num} {code}" for code, num in ranked) if ranked else ""
 
 
 def spell_spent(spent: Spent, limits: Limits) -> str:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import tvm
@@ -11,6 +10,7 @@ import tvm
 from kope_tvm.candidate import Candidate
 from kope_tvm.outcome import Verdict, accept, refuse
 from kope_tvm.task import Task
+from kope_tvm.untuned import of_untuned, scheduled_func
 
 
 class Signature:
@@ -20,7 +20,7 @@ class Signature:
 
     def check(self, candidate: Candidate, task: Task) -> Verdict:
         """Refuse with E_SIGNATURE, naming the first parameter that differs."""
-        expected, given = _of_task(task.mod_json), _signature(candidate.sch.mod)
+        expected, given = of_untuned(_signature, task), _signature(scheduled_func(candidate))
         if expected == given:
             return accept("signature")
         pairs = enumerate(zip(expected, given, strict=False))
@@ -33,13 +33,8 @@ class Signature:
         )
 
 
-@lru_cache(maxsize=64)
-def _of_task(mod_json: str) -> tuple[str, ...]:
-    return _signature(tvm.ir.load_json(mod_json))
-
-
-def _signature(mod: tvm.IRModule) -> tuple[str, ...]:
-    return tuple(_shown(param) for param in mod["main"].params)
+def _signature(func: Any) -> tuple[str, ...]:
+    return tuple(_shown(param) for param in func.params)
 
 
 def _shown(param: Any) -> str:

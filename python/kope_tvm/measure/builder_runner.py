@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from kope_tvm.measure.pool import Pool, module_json
+from kope_tvm.measure.pool import Pool
+from kope_tvm.measure.references import module_json
 from kope_tvm.outcome import Measurement
 
 if TYPE_CHECKING:

@@ -22,13 +22,14 @@ from kope_tvm.measure.inputs import poison
 from kope_tvm.measure.job import Argument, Case, Job, Use
 from kope_tvm.measure.memory import ArgumentSet
 from kope_tvm.measure.mismatch import mismatch_map
+from kope_tvm.measure.novelty import novelty
 from kope_tvm.measure.policy import Allowed, Array
 
 _NUM_SETS = 3
 """Timing goes round these, one a repeat."""
-_MAX_SET_BYTES = 64 << 20
-"""Larger arguments are not copied: no cache holds them from one call to the next anyhow."""
-_RACES = 3
+_MAX_SET_BYTES = 8 << 20
+"""Larger arguments have no second place: putting them there would cost more than the timing."""
+_RACES = 2
 
 
 class RefusedError(KopeError):
@@ -90,16 +91,17 @@ class Check:
                 slot.fill(before)
         return error
 
-    def after_timing(self, *, is_hopeless: bool) -> float:
-        """The worst error of what timing left and, where it matters, of one more call.
+    def after_timing(self, *, matters: bool) -> float:
+        """The worst error of what timing left and, where it `matters`, of one more call.
 
-        On another case's inputs at the same addresses: a result kept from an earlier call, by
-        address or by count, is not that case's.
+        On another case's inputs at the same addresses, over the outputs that timing left: a result
+        kept from an earlier call, by address, by count or where it lies, is not that case's.
         """
         try:
             left = (self._left(arguments) for arguments in self._sets)
             worst = max(left)
-            again = 0.0 if is_hopeless else self._again(self._sets[0], min(1, len(self._cases) - 1))
+            other = min(1, len(self._cases) - 1)
+            again = self._over_old_outputs(self._sets[0], other) if matters else 0.0
         except RefusedError as error:
             raise RefusedError(error.code, f"after timing: {error}", error.max_error) from error
         return max(worst, again)
@@ -133,6 +135,16 @@ class Check:
                     how = "on one thread" if left == 0 else "in another call"
                     raise RefusedError("E_RACE", f"{argument.name} differs {how} at {at}")
 
+    def unseen_inputs(self) -> None:
+        """Refuse a candidate that keeps results with the inputs they belong to: it is right."""
+        fresh = self._new_set()
+        self._prepare(fresh, 0)
+        rows = [(slot, held) for _, slot, held in self._rows(fresh, 0) if held is not None]
+        found = novelty(lambda: self._call(fresh), rows)
+        if found.is_told:
+            text = f"{found.unseen_secs:.2g} s on new inputs, {found.seen_secs:.2g} s on them again"
+            raise RefusedError("E_CACHED", text)
+
     def threads_left(self, num_allowed: int) -> None:
         """Refuse a candidate after which more threads run than TVM's own pool has."""
         left = num_threads() - self._num_threads
@@ -143,10 +155,22 @@ class Check:
 
     def _again(self, arguments: ArgumentSet, number: int) -> float:
         self._prepare(arguments, number)
+        return self._called(arguments, number)
+
+    def _over_old_outputs(self, arguments: ArgumentSet, number: int) -> float:
+        for _, slot, before in self._rows(arguments, number):
+            if before is not None:
+                slot.fill(before)
+        return self._called(arguments, number)
+
+    def _called(self, arguments: ArgumentSet, number: int) -> float:
+        self._call(arguments)
+        return self._compare(arguments, number)
+
+    def _call(self, arguments: ArgumentSet) -> None:
         self._function(*arguments.values)
         if not self._is_host:
             self._device.sync()
-        return self._compare(arguments, number)
 
     def _new_set(self) -> ArgumentSet:
         scalars = [

@@ -24,3 +24,5 @@ class MeasureConfig:
     """Of the inputs: the first of them."""
     num_seeds: int = 3
     """Of each distribution; fewer where the task is slow or large."""
+    check_secs: float = 1.0
+    """Computing what is expected may take so long after the first case; one seed is always used."""

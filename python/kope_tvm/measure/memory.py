@@ -37,6 +37,7 @@ class Slot:
     """The guard words on either side."""
 
     def fill(self, contents: Array) -> None:
+        """Put the contents there, or one element everywhere."""
         self.view[...] = contents
 
     def contents(self) -> Array:
@@ -60,8 +61,10 @@ class DeviceSlot:
     value: Any
 
     def fill(self, contents: Array) -> None:
-        if contents.size:
-            self.value.copyfrom(np.ascontiguousarray(contents))
+        """Put the contents there, or one element everywhere."""
+        spread = np.broadcast_to(contents, self.value.shape)
+        if spread.size:
+            self.value.copyfrom(np.ascontiguousarray(spread))
 
     def contents(self) -> Array:
         """A copy of what it holds."""

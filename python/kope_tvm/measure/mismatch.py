@@ -14,7 +14,7 @@ _PERIODS = (2, 4, 8, 16, 32, 64)
 def mismatch_map(actual: Array, expected: Array, poison: Array, allowed: Allowed) -> str:
     """E.g. `wrong 6.2% of [81, 41]: axis 0 only 64..80, axis 1 all; never written`.
 
-    `poison` is what the output held before the call. Empty where nothing is wrong.
+    `poison` is what every element held before the call. Empty where nothing is wrong.
     """
     wrong = error_ratios(actual, expected, allowed) > 1
     if not wrong.any():
@@ -49,7 +49,7 @@ def _pattern(found: Array, extent: int) -> str:
 
 def _what(actual: Array, expected: Array, poison: Array, wrong: Array) -> str:
     got = actual[wrong]
-    if np.array_equal(_bits(got), _bits(poison[wrong])):
+    if np.array_equal(_bits(got), _bits(np.broadcast_to(poison, got.shape))):
         return "; never written"
     if not got.astype(np.float64).any():
         return "; all zeros there"

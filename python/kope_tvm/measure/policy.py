@@ -21,6 +21,8 @@ _SPREAD = 2.0**10
 """Numbers this many times smaller than the root mean square are compared with it instead."""
 _HEADROOM = 8.0
 """Sums on the way are this much larger than the largest output, at most."""
+_SAMPLES = 1 << 16
+"""Elements whose size is looked at."""
 _FLIPPED = 1e-2
 """Of rounded integers: another order of summation tips a few over the edge."""
 
@@ -126,8 +128,12 @@ def worst(got: Array, truth: Array, scale: float) -> float:
 
 def typical(values: Array, dtype: np.dtype[Any]) -> float:
     """The size of the numbers: a median where they are spread wide; 0 of nothing but zeros."""
-    sizes = np.abs(values.astype(np.float64)).reshape(-1)
+    flat = values.reshape(-1)
+    sizes = np.abs(flat[:: max(1, flat.size // _SAMPLES)].astype(np.float64))
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    if not sizes.size:
+        sizes = np.abs(flat.astype(np.float64))
+        sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     if not sizes.size:
         return 0.0
     with np.errstate(over="ignore"):

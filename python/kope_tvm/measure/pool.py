@@ -6,14 +6,13 @@ Builds of a chunk share the cores; then one candidate at a time has the machine 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import os
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -21,11 +20,12 @@ from typing import TYPE_CHECKING
 from kope_tvm.errors import TargetError
 from kope_tvm.measure import image, stages
 from kope_tvm.measure.config import MeasureConfig
-from kope_tvm.measure.job import Answer, Argument, Case, Job
+from kope_tvm.measure.job import Answer, Job
 from kope_tvm.measure.processes import ZygoteClient, ZygoteDiedError
+from kope_tvm.measure.references import Asked, Known, References, module_json
 from kope_tvm.measure.stages import Candidate
 from kope_tvm.outcome import Measurement
-from kope_tvm.performance import QUARANTINE, in_doubt
+from kope_tvm.performance import in_doubt
 from kope_tvm.target import TargetSpec
 
 if TYPE_CHECKING:
@@ -34,56 +34,8 @@ if TYPE_CHECKING:
 MAX_PARKED = 16
 REFERENCE_STRETCH = 10.0
 """The untuned function may take this many times a candidate's limit: it has no schedule."""
-_MAX_IMAGE_BYTES = 1 << 30
 _OTHER_SEEDS = 1 << 16
 """Away from those that every candidate is checked with."""
-
-
-@dataclass
-class _Reference:
-    """The untuned function's outcome, and what candidates are compared with."""
-
-    module: bytes
-    measurement: Measurement
-    arguments: tuple[Argument, ...] = ()
-    cases: tuple[Case, ...] = ()
-    notice: str = ""
-    best_secs: float = math.inf
-    """Of the candidates that were right on every case."""
-    image_fd: int | None = None
-    image_bytes: int = 0
-
-    def free(self) -> None:
-        if self.image_fd is not None:
-            os.close(self.image_fd)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What one call of `measure` asks of all its candidates."""
-
-    checked: _Reference | None
-    hopeless_secs: float | None
-    prove_secs: float | None
-    floor_secs: float
-
-    @property
-    def prove_below(self) -> float:
-        """The time below which a candidate is checked on every case."""
-        if self.prove_secs is not None or self.checked is None:
-            return math.inf if self.prove_secs is None else self.prove_secs
-        return self.checked.best_secs
-
-    def doubts(self, measurement: Measurement) -> bool:
-        """Whether it is so much faster than the best that it must be proved again."""
-        if self.checked is None or not measurement.ok:
-            return False
-        return measurement.secs * QUARANTINE < self.checked.best_secs < math.inf
-
-    def note(self, measurement: Measurement) -> None:
-        """Remember the best that was right on every case."""
-        if self.checked and measurement.is_proven:
-            self.checked.best_secs = min(self.checked.best_secs, measurement.secs)
 
 
 class Pool:
@@ -101,7 +53,7 @@ class Pool:
         self._num_cores = int(str(spec.tvm_target.get("num-cores", spec.facts.num_cores)))
         self._zygote: ZygoteClient | None = None
         self._num_failed_starts = 0
-        self._references: dict[str, _Reference] = {}
+        self._references = References()
 
     def __enter__(self) -> Pool:
         return self
@@ -128,9 +80,7 @@ class Pool:
         if self._zygote:
             self._zygote.close()
             self._zygote = None
-        for reference in self._references.values():
-            reference.free()
-        self._references.clear()
+        self._references.free()
 
     def baseline(self, mod: str | bytes | IRModule) -> Measurement:
         """The untuned module's time; measured once, its outputs kept to check candidates with."""
@@ -165,13 +115,13 @@ class Pool:
                 yield from ((index, failure) for index in range(len(mods)))
                 return
         waiting = deque(Candidate(index, module_json(mod)) for index, mod in enumerate(mods))
-        given = _Asked(checked, hopeless_secs, prove_secs, floor_secs)
+        given = Asked(checked, hopeless_secs, prove_secs, floor_secs)
         while waiting:
             chunk = [waiting.popleft() for _ in range(min(MAX_PARKED, len(waiting)))]
             yield from self._chunk(chunk, waiting, given)
 
     def _chunk(
-        self, chunk: Sequence[Candidate], waiting: deque[Candidate], given: _Asked
+        self, chunk: Sequence[Candidate], waiting: deque[Candidate], given: Asked
     ) -> Iterator[tuple[int, Measurement]]:
         """Every outcome of the chunk; what a dying zygote took along goes back to `waiting`."""
         left = {candidate.index: candidate for candidate in chunk}
@@ -198,7 +148,7 @@ class Pool:
             yield candidate.index, proved
 
     def _build_then_run(
-        self, chunk: Sequence[Candidate], given: _Asked
+        self, chunk: Sequence[Candidate], given: Asked
     ) -> Iterator[tuple[Candidate, Measurement]]:
         checked = given.checked
         image_fd = checked.image_fd if checked else None
@@ -216,17 +166,22 @@ class Pool:
             self._drop(chunk)
 
     def _proved_again(
-        self, candidate: Candidate, measurement: Measurement, given: _Asked
+        self, candidate: Candidate, measurement: Measurement, given: Asked
     ) -> Measurement:
         """A time that is too good, measured again with inputs no one has seen."""
         assert given.checked is not None
         seed = self._config.seed + _OTHER_SEEDS
         reference = self._make_reference(given.checked.module, seed)
+        if reference.image_fd is None:
+            return measurement
         again = replace(given, checked=reference, prove_secs=math.inf, hopeless_secs=None)
         fresh = replace(candidate, worker=None, is_busy=False)
         try:
             for _, second in self._build_then_run([fresh], again):
                 return second if second.ok else _quarantined(second)
+        except ZygoteDiedError as error:
+            self._bury(error)
+            return Measurement(stage="check", code="E_QUARANTINE", error=f"proving it: {error}")
         finally:
             reference.free()
         return measurement
@@ -250,7 +205,7 @@ class Pool:
             limit_secs=self._spec.limits.build_secs,
         )
 
-    def _job(self, checked: _Reference | None, *, is_reference: bool = False) -> Job:
+    def _job(self, checked: Known | None, *, is_reference: bool = False) -> Job:
         """A job of the pool's own config."""
         return Job(
             target=dict(self._spec.tvm_target),
@@ -261,21 +216,21 @@ class Pool:
             cases=checked.cases if checked else (),
         )
 
-    def _reference(self, module: bytes) -> _Reference:
-        key = hashlib.sha256(module).hexdigest()
-        if key not in self._references:
-            try:
-                found = self._make_reference(module, self._config.seed)
-            except ZygoteDiedError as error:
-                self._bury(error)
-                found = self._make_reference(module, self._config.seed)
-            if found.notice:
-                self._log.warning("checking this task: %s", found.notice)
-            self._make_room(found.image_bytes)
-            self._references[key] = found
-        return self._references[key]
+    def _reference(self, module: bytes) -> Known:
+        known = self._references.get(module)
+        if known is not None:
+            return known
+        try:
+            known = self._make_reference(module, self._config.seed)
+        except ZygoteDiedError as error:
+            self._bury(error)
+            known = self._make_reference(module, self._config.seed)
+        if known.notice:
+            self._log.warning("checking this task: %s", known.notice)
+        self._references.keep(known)
+        return known
 
-    def _make_reference(self, module: bytes, seed: int) -> _Reference:
+    def _make_reference(self, module: bytes, seed: int) -> Known:
         image_fd = image.create()
         try:
             answer = self._run_reference(Candidate(0, module), image_fd, seed)
@@ -284,10 +239,10 @@ class Pool:
             raise
         if not answer.measurement.ok:
             os.close(image_fd)
-            return _Reference(module, answer.measurement)
+            return Known(module, answer.measurement)
         image.seal(image_fd)
         size = os.fstat(image_fd).st_size
-        return _Reference(
+        return Known(
             module,
             answer.measurement,
             answer.arguments,
@@ -308,14 +263,6 @@ class Pool:
         finally:
             self._drop([candidate])
 
-    def _make_room(self, image_bytes: int) -> None:
-        """Forget the oldest images; they are made again when asked for."""
-        kept = sum(reference.image_bytes for reference in self._references.values())
-        while self._references and kept + image_bytes > _MAX_IMAGE_BYTES:
-            oldest = self._references.pop(next(iter(self._references)))
-            kept -= oldest.image_bytes
-            oldest.free()
-
     def _living(self) -> ZygoteClient:
         if self._zygote is None:
             self._zygote = ZygoteClient(self._num_cores, self._log)
@@ -330,17 +277,6 @@ class Pool:
         if self._num_failed_starts > 1:
             raise error
         self._log.warning("%s; starting it again", error)
-
-
-def module_json(mod: str | bytes | IRModule) -> bytes:
-    """What `tvm.ir.save_json` makes of the module, as bytes."""
-    if isinstance(mod, bytes):
-        return mod
-    if isinstance(mod, str):
-        return mod.encode()
-    import tvm
-
-    return str(tvm.ir.save_json(mod)).encode()
 
 
 def _without_reference(failed: Measurement) -> Measurement:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,13 +15,13 @@ import tvm
 from kope_tvm.errors import KopeError
 from kope_tvm.measure import lift, signature
 from kope_tvm.measure.compare import compare
+from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.measure.image import Tensors, Writer
 from kope_tvm.measure.inputs import Distribution, contents, poison
 from kope_tvm.measure.job import Argument, Case, Use
 from kope_tvm.measure.policy import UNLIFTED, Allowed, Array, Expected, expected, typical, worst
+from kope_tvm.measure.telling import Telling
 
-BUDGET_SECS = 2.0
-"""Where the cases take longer, one seed of each distribution is enough."""
 MAX_BYTES = 256 << 20
 """No more cases than fit, but for the least number."""
 LEAST_CASES = 2
@@ -40,53 +41,56 @@ class Reference:
     target: Any
     arguments: tuple[Argument, ...]
     function: Function
-    seed: int
-    num_seeds: int
+    config: MeasureConfig
 
 
 @dataclass(frozen=True)
 class Made:
     """The cases of an image."""
 
-    cases: tuple[Case, ...]
-    notice: str
+    cases: tuple[Case, ...] = ()
+    notice: str = ""
     """What the check cannot do; empty where it is whole."""
+    untuned_secs: float = 0.0
+    """Of the untuned function's call for the first case."""
 
 
 def make_cases(reference: Reference, writer: Writer) -> Made:
     """Compute every case and store it, until time or room is used up."""
     truth, notice = _truth(reference)
     maker = _Maker(reference, truth)
-    started = time.perf_counter()
+    started = math.inf
     cases: list[Case] = []
     last: Tensors | None = None
-    telling = _Telling(reference.arguments)
+    telling = Telling(reference.arguments)
     for how, seed in _plan(reference):
-        if _is_enough(cases, time.perf_counter() - started, writer.num_bytes):
+        late = time.perf_counter() - started > reference.config.check_secs
+        if _is_enough(cases, writer.num_bytes, is_late=late):
             break
         case, tensors = maker.case(how, seed)
         writer.add(tensors)
         telling.see(case, tensors, last)
         cases.append(case)
         last = tensors
+        started = min(started, time.perf_counter())
     notices = [notice, maker.notice, telling.notice()]
-    return Made(tuple(cases), "; ".join(filter(None, notices)))
+    return Made(tuple(cases), "; ".join(filter(None, notices)), maker.untuned_secs)
 
 
-def _is_enough(cases: Sequence[Case], secs: float, num_bytes: int) -> bool:
+def _is_enough(cases: Sequence[Case], num_bytes: int, *, is_late: bool) -> bool:
     if len(cases) < LEAST_CASES:
         return False
     is_full = num_bytes * (len(cases) + 1) > MAX_BYTES * len(cases)
-    return is_full or (len(cases) >= len(_ORDER) and secs > BUDGET_SECS)
+    return is_full or (len(cases) >= len(_ORDER) and is_late)
 
 
 def _plan(reference: Reference) -> Iterator[tuple[Distribution, int]]:
     """One seed of every distribution first."""
-    for number in range(reference.num_seeds):
+    for number in range(reference.config.num_seeds):
         for how in _ORDER:
-            yield how, reference.seed + number
+            yield how, reference.config.seed + number
         if number == 0 and not lift.has_reduction(reference.mod):
-            yield Distribution.SPECIAL, reference.seed
+            yield Distribution.SPECIAL, reference.config.seed
 
 
 def _truth(reference: Reference) -> tuple[Function | None, str]:
@@ -124,6 +128,7 @@ class _Maker:
         self._truth = truth
         self._reference = reference
         self.notice = ""
+        self.untuned_secs = self._secs = 0.0
 
     def case(self, how: Distribution, seed: int) -> tuple[Case, Tensors]:
         """The inputs of one case and what is expected after them."""
@@ -157,6 +162,7 @@ class _Maker:
         """The untuned function's outputs: by itself at first, then by its quick form."""
         if self._quick is None:
             outputs = self._call(self._untuned, before, widened=False)
+            self.untuned_secs = self._secs
             self._quick = self._agreeing(before, outputs)
             return outputs
         return self._call(self._quick, before, widened=False)
@@ -206,7 +212,9 @@ class _Maker:
             _value(argument, array, widened=widened)
             for argument, array in zip(self._arguments, before, strict=True)
         ]
+        started = time.perf_counter()
         function(*values)
+        self._secs = time.perf_counter() - started
         return [
             value.numpy() if argument.written else None
             for argument, value in zip(self._arguments, values, strict=True)
@@ -218,7 +226,9 @@ def _value(argument: Argument, array: Array | None, *, widened: bool) -> Any:
         return signature.scalar_value(argument.dtype)
     is_float = argument.dtype.startswith(("float", "bfloat"))
     dtype = np.dtype(np.float64) if widened and is_float else signature.host_dtype(argument.dtype)
-    held = poison(argument, dtype) if array is None else array.astype(dtype)
+    held = (
+        np.full(argument.shape, poison(argument, dtype)) if array is None else array.astype(dtype)
+    )
     tensor = tvm.runtime.empty(
         argument.shape, "float64" if widened and is_float else argument.dtype
     )
@@ -239,59 +249,3 @@ def _tensors(before: Sequence[Array | None], rows: Sequence[Expected | None]) ->
         tuple(None if row is None else row.values for row in rows),
         tuple(None if row is None else row.other for row in rows),
     )
-
-
-class _Telling:
-    """Whether results that did no work fail in at least one case."""
-
-    def __init__(self, arguments: Sequence[Argument]) -> None:
-        self._arguments = arguments
-        self._passing = {
-            (number, what): True
-            for number, argument in enumerate(arguments)
-            if argument.written and all(argument.shape)
-            for what in ("all zeros", "a copied input", "the case before's output")
-        }
-
-    def see(self, case: Case, tensors: Tensors, last: Tensors | None) -> None:
-        """Note which of them this case tells from a right result."""
-        for (number, what), passes in self._passing.items():
-            after, allowed = tensors.after[number], case.allowed[number]
-            if not passes or after is None or allowed is None:
-                continue
-            idle = self._idle(number, what, tensors, last)
-            wrong = [compare(each, after, allowed).error > 1 for each in idle]
-            self._passing[number, what] = not all(wrong) if wrong else what != "all zeros"
-
-    def _idle(self, number: int, what: str, tensors: Tensors, last: Tensors | None) -> list[Array]:
-        after = tensors.after[number]
-        assert after is not None
-        if what == "all zeros":
-            return [np.zeros_like(after)]
-        if what == "a copied input":
-            alike = (array for array in tensors.before if array is not None)
-            return [
-                each for each in alike if (each.shape, each.dtype) == (after.shape, after.dtype)
-            ]
-        stale = last.after[number] if last else None
-        return [] if stale is None else [stale]
-
-    def notice(self) -> str:
-        """Which of them would pass."""
-        has_inputs = any(argument.filled for argument in self._arguments)
-        found = [
-            f"{what} would pass for {self._arguments[number].name}"
-            for (number, what), passes in self._passing.items()
-            if passes and (has_inputs or what == "all zeros") and self._can_be(number, what)
-        ]
-        return ", ".join(found)
-
-    def _can_be(self, number: int, what: str) -> bool:
-        if what != "a copied input":
-            return True
-        output = self._arguments[number]
-        return any(
-            (each.shape, each.dtype) == (output.shape, output.dtype)
-            for each in self._arguments
-            if each.filled
-        )

@@ -10,7 +10,6 @@ a candidate's.
 from __future__ import annotations
 
 import contextlib
-import math
 import mmap
 import os
 import socket
@@ -29,12 +28,15 @@ from kope_tvm.measure import lift, signature, timing
 from kope_tvm.measure.check import Check, RefusedError
 from kope_tvm.measure.image import Writer
 from kope_tvm.measure.inputs import Distribution, contents
-from kope_tvm.measure.job import CHECK, MAX_WORD_BYTES, TIME, Answer, Argument, Case, Job, Use
-from kope_tvm.measure.reference import Reference, make_cases
+from kope_tvm.measure.job import CHECK, MAX_WORD_BYTES, TIME, Answer, Argument, Job, Use
+from kope_tvm.measure.reference import Made, Reference, make_cases
 from kope_tvm.outcome import Measurement
 
 SLOW_REFERENCE_SECS = 0.1
 """An untuned function slower than this is timed by one call."""
+QUICK_SECS = 0.01
+NEAR = 1.5
+"""What is neither that quick nor so near the best is not called once more only to be checked."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,8 @@ def _measure(
     os.sched_setaffinity(0, cores)
     # A race may pass once; thousands of calls later it rarely does.
     secs = median(run_secs)
-    is_hopeless = secs > (job.hopeless_secs or math.inf)
-    max_error = max(max_error, check.after_timing(is_hopeless=is_hopeless))
+    matters = secs < max(QUICK_SECS, prove_secs * NEAR)
+    max_error = max(max_error, check.after_timing(matters=matters))
     is_proven = secs < prove_secs
     check.threads_left(checked.num_threads)
     if is_proven:
@@ -150,8 +152,9 @@ def _measure(
 
 
 def _prove(check: Check, checked: _Built, job: Job, device: Any) -> float:
-    """Every case; and the bits of one thread, which the pool has from then on."""
+    """Every case, new inputs; and the bits of one thread, which the pool has from then on."""
     max_error = check.every_case()
+    check.unseen_inputs()
     if checked.num_threads and _is_host(device):
         check.one_thread()
     return max_error
@@ -206,24 +209,19 @@ def _make_reference(
     sock: socket.socket, job: Job, built: _Built, image_fd: int, device: Any
 ) -> Answer | None:
     """Write the image and time the untuned function."""
-    config = job.config
-    values = _random_values(job, built, device)
-    cases: tuple[Case, ...] = ()
-    notice = ""
+    config, made = job.config, Made()
     if config.check:
-        untuned = Reference(
-            built.mod, built.target, built.arguments, built.function, config.seed, config.num_seeds
-        )
+        untuned = Reference(built.mod, built.target, built.arguments, built.function, config)
         made = make_cases(untuned, Writer(image_fd))
-        cases, notice = made.cases, made.notice
-    calls = _calls(built, values, device)
-    first_secs = calls.once()
+    run_secs: tuple[float, ...] = (made.untuned_secs,)
+    if made.untuned_secs <= SLOW_REFERENCE_SECS:
+        calls = _calls(built, _random_values(job, built, device), device)
+        run_secs = (calls.once(),)
     if _await_time(sock) is None:
         return None
-    run_secs: tuple[float, ...] = (first_secs,)
-    if first_secs <= SLOW_REFERENCE_SECS:
-        run_secs = timing.run_secs(calls, config, first_secs, None)
-    return Answer(Measurement(run_secs), built.arguments, cases, notice)
+    if run_secs[0] <= SLOW_REFERENCE_SECS:
+        run_secs = timing.run_secs(calls, config, run_secs[0], None)
+    return Answer(Measurement(run_secs), built.arguments, made.cases, made.notice)
 
 
 def _is_host(device: Any) -> bool:

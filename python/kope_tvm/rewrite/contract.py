@@ -55,7 +55,8 @@ def _body(func: tvm.tirx.PrimFunc, original: tvm.tirx.PrimFunc) -> Verdict | Non
     written, expected = _written(func), _written(original)
     for number, param in enumerate(func.params):
         if number in written - expected:
-            return refuse(GATE, "E_INPUT_WRITTEN", f"writes the input {param.name} ({number})")
+            reason = f"writes the input {param.name} ({number})"
+            return refuse(GATE, "E_INPUT_WRITTEN", reason, suspicious=True)
         if number in expected - written:
             return refuse(GATE, "E_SCRIPT", f"never writes the output {param.name} ({number})")
     num_bytes = sum(map(_bytes, _allocated(func)))
