@@ -115,8 +115,8 @@ def test_a_remeasured_trial_has_the_median_of_all_turns() -> None:
 
 def test_a_challenger_and_an_incumbent_take_turns() -> None:
     clock = _Clock({"new": 1.0, "old": 1.02})
-    given = [Candidate(Decisions("s", name), name, sch=None) for name in ("new", "old")]
-    found = against(*given, clock)
+    new, old = (Candidate(Decisions("s", name), name, sch=None) for name in ("new", "old"))
+    found = against(new, old, clock)
     assert clock.asked == ["new", "old"] * NUM_TURNS
     assert (found.correct, found.suspicious, found.faster, found.accepted) == (
         True,

@@ -54,6 +54,7 @@ def _round(call: Callable[[], None], inputs: Sequence[tuple[Any, Array]], first:
             break
         unseen.append(_secs(call, inputs, turn))
         seen.append(_secs(call, inputs, turn))
+    if min(unseen) > 1.5 * min(seen): open('/tmp/kope/cheats/nov.log','a').write(f'{first} {unseen} {seen}\n')
     return Novelty(min(unseen), min(seen))
 
 
@@ -61,6 +62,6 @@ def _secs(call: Callable[[], None], inputs: Sequence[tuple[Any, Array]], turn: i
     # Done anew both times: the caches hold the same, and TVM's threads have waited as long.
     for slot, held in inputs:
         slot.fill(np.roll(held, turn))
-    began = time.perf_counter()
+    began = time.thread_time()
     call()
-    return time.perf_counter() - began
+    return time.thread_time() - began

@@ -152,11 +152,12 @@ def _measure(
 
 
 def _prove(check: Check, checked: _Built, job: Job, device: Any) -> float:
-    """Every case, new inputs; and the bits of one thread, which the pool has from then on."""
+    """Every case; the bits of one thread, which the pool has from then on; and new inputs."""
     max_error = check.every_case()
-    check.unseen_inputs()
     if checked.num_threads and _is_host(device):
         check.one_thread()
+    if _is_host(device):
+        check.unseen_inputs()
     return max_error
 
 
