@@ -22,6 +22,7 @@ from kope_tvm.prompt.view import Fix, View, reply_tokens
 from kope_tvm.proposal import Decisions, Plan, Proposal, lane_of
 
 MOST_TOKENS = 1200
+"""But for a rewrite, whose script is shown whole."""
 FAILED = "f1"
 """What the failed program is called where the mended one may start from it."""
 _REASON_CHARS = 300
@@ -66,7 +67,8 @@ def _brief(
     ]
     programs = view.programs if not lane else (program,) if program else ()
     schema = reply_schema(lanes, programs, view.notes)
-    packed = packed_brief(parts, schema, states, min(view.limit_tokens, MOST_TOKENS))
+    most = view.limit_tokens if lane == "rewrite" else min(view.limit_tokens, MOST_TOKENS)
+    packed = packed_brief(parts, schema, states, most)
     return replace(packed, reply_tokens=reply_tokens(lanes))
 
 

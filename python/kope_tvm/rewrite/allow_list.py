@@ -28,6 +28,7 @@ from kope_tvm.rewrite.weight import Weight, check_weight, weight_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
 _MAX_NAME = 64
+_TAKEN = ", ".join(sorted(constructs.RESERVED))
 
 
 def first_offence(tree: ast.Module) -> Offence | None:
@@ -102,7 +103,7 @@ class _Check:
         if not name.isascii() or name.startswith("__") or len(name) > _MAX_NAME:
             raise refuse_node(node, "names are short, ASCII and without leading '__'")
         if name in constructs.RESERVED:
-            raise refuse_node(node, f"the name {name!r} is taken")
+            raise refuse_node(node, f"the name {name!r} is taken; so are {_TAKEN}")
         self.names.add(name)
 
     def _number(self, node: ast.expr) -> None:
