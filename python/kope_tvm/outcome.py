@@ -6,9 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-SUSPICIOUS = frozenset(
-    {"E_CACHED", "E_IMPOSSIBLE", "E_INPUT_WRITTEN", "E_QUARANTINE", "E_THREADS"}
-)
+SUSPICIOUS = frozenset({"E_CACHED", "E_IMPOSSIBLE", "E_INPUT_WRITTEN", "E_QUARANTINE", "E_THREADS"})
 """Codes of the device that are stored as a rule, and never shown as an example."""
 
 
