@@ -27,6 +27,7 @@ from kope_tvm.memory.experience import Experience, Recalled
 from kope_tvm.memory.memory import Memory
 from kope_tvm.memory.store import Store
 from kope_tvm.records import RecordKey, Records, cut_torn_line, trace_key
+from kope_tvm.settled import Settled
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
 from kope_tvm.workbench import trace_text
@@ -59,6 +60,7 @@ class Ledger:
     def _open(self) -> None:
         with self._kept():
             self.notices += cut_torn_line(self.work_dir)
+        self._settled = Settled(self.work_dir)
         self._journal = Store.open(str(self.work_dir / _JOURNAL))
         if self._journal.notice:
             self.notices.append(self._journal.notice)
@@ -82,9 +84,8 @@ class Ledger:
         return replace(experience, accepted=False, run_secs=(), code="E_REPLAY", reason=_LOST)
 
     def is_settled(self, task: Task) -> bool:
-        """Whether the task's finals were held."""
-        times = self._records.times()
-        return any(self._with_times(one, times) is not one for one in self._journalled(task))
+        """Whether the task's finals were held on all that is known of it."""
+        return self._settled.holds(task.key, len(self._journalled(task)))
 
     def _journalled(self, task: Task) -> list[Experience]:
         return sorted(self._journal.experiences(task_key=task.key), key=lambda one: one.at)
@@ -167,6 +168,7 @@ class Ledger:
         keys = ((self._key_of(one), times[one.state]) for one in right)
         with self._kept():
             self._records.settle({key: run_secs for key, run_secs in keys if key})
+            self._settled.note(task.key, len(self._journalled(task)))
 
     def keep_baseline(self, task: Task, trace: Any, secs: float) -> None:
         """Put the untuned function among MetaSchedule's records, once."""

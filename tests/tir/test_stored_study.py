@@ -10,11 +10,16 @@ import pytest
 from kope_tvm.bench.study import OPERATORS, file_stem
 from kope_tvm.bench.talk import talk_of
 from kope_tvm.chat.exchanges import read_exchanges
+from kope_tvm.machine import load_target
 from kope_tvm.memory.store import Store
+from kope_tvm.model import extract_tasks, load_model
+from kope_tvm.outcome import Verdict
+from kope_tvm.prompt.loop_tree import loop_tree
 from kope_tvm.prompt.reply import read_reply
 from kope_tvm.prompt.view import LANES
-from kope_tvm.proposal import lane_of, proposal_text, space_of
+from kope_tvm.proposal import Origin, lane_of, proposal_from, proposal_text, space_of
 from kope_tvm.tuning import tune
+from kope_tvm.workbench import Workbench, make_task
 
 STUDY = Path(__file__).parents[1] / "golden" / "study"
 RECORDS = {spec: STUDY / f"{file_stem(spec)}.jsonl" for spec in OPERATORS}
@@ -47,6 +52,19 @@ def test_every_reply_of_the_study_was_legal_and_within_its_tokens(spec: str) -> 
     assert (talk.failed_calls, talk.legal_replies) == (0, talk.replies)
     assert talk.mended == talk.repaired
     assert talk.max_prompt_tokens <= 2500
+
+
+@pytest.mark.parametrize("spec", OPERATORS)
+def test_every_legal_program_of_the_study_can_be_shown_as_a_tree(spec: str) -> None:
+    machine = load_target("x86-avx512")
+    ((name, mod, _),) = extract_tasks(load_model(spec), machine)
+    bench = Workbench(make_task(name, mod, machine))
+    shown = 0
+    for lane, space, text in {said for reply in read_again(RECORDS[spec]) for said in reply}:
+        candidate = bench.apply(proposal_from(lane, space, text, Origin("chat")))
+        if not isinstance(candidate, Verdict):
+            shown += bool(loop_tree(candidate.sch.mod).nests)
+    assert shown >= 2
 
 
 def test_a_run_by_replay_says_what_the_study_said(tmp_path: Path) -> None:

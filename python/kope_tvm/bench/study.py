@@ -63,7 +63,7 @@ def study_operator(
             proposer=proposer,
             memory=str(folder / f"{proposer}.sqlite"),
             seed=seed,
-            exchanges=stored,
+            exchanges=stored if proposer == "replay" else None,
             progress=progress_on(quiet=False),
         )
         files[run] = settled_module(bench, work_dir)

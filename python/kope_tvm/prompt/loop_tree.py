@@ -203,7 +203,8 @@ def _joined(lines: list[str], more: list[str]) -> list[str]:
     if lines and len(more) == 1 and " " in more[0].strip() and ":" not in more[0].split()[-1]:
         loops, _, block = more[0].strip().rpartition(" ")
         indent = len(more[0]) - len(more[0].lstrip())
-        if lines[-1].startswith(" " * indent) and re.search(rf" {block}(?: \||$)", lines[-1]):
+        is_same = re.search(rf" {re.escape(block)}(?: \||$)", lines[-1])
+        if is_same and lines[-1].startswith(" " * indent):
             return [*lines[:-1], f"{lines[-1]} | {loops}"]
     return lines + more
 
