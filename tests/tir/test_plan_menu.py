@@ -15,7 +15,6 @@ from kope_tvm.outcome import Verdict
 from kope_tvm.plan.menu import legal_moves
 from kope_tvm.plan.primitives import primitives
 from kope_tvm.plan.schedule import planned
-from kope_tvm.plan.schema import addressable
 from kope_tvm.plan.steps import read_steps
 from kope_tvm.plan.transferred import transferred
 from kope_tvm.proposal import Plan
@@ -105,11 +104,6 @@ def _secs(sch: Schedule) -> float:
     start = time.process_time()
     legal_moves(sch)
     return time.process_time() - start
-
-
-def test_blocks_are_addressable_before_they_exist() -> None:
-    names = addressable(_matmul(8, 8, 8))
-    assert names == ("C", "A_global", "B_global", "C_global", "C_init", "C_rf")
 
 
 _TILED: list[dict[str, Any]] = [

@@ -10,7 +10,6 @@ import pytest
 
 from kope_tvm.outcome import Verdict
 from kope_tvm.plan.primitives import primitives
-from kope_tvm.plan.schema import step_schema
 from kope_tvm.plan.steps import read_steps
 from kope_tvm.proposal import Origin, Plan, Step, proposal_from, proposal_text
 
@@ -207,21 +206,3 @@ def test_nothing_unsafe_is_on_the_list() -> None:
     assert not [name for name in primitives() if "unsafe" in name or "sample" in name]
     assert {"split", "tensorize", "transform_layout"} <= set(primitives())
     assert len(primitives()) == 25
-
-
-def test_the_schema_takes_what_the_reader_takes_and_is_small() -> None:
-    schema = step_schema(("C", "B_global"))
-    assert schema["properties"]["do"]["enum"] == list(primitives())
-    assert schema["properties"]["block"] == {"enum": ["C", "B_global"]}
-    assert schema["required"] == ["do", "block"]
-    arguments = {one.name for each in primitives().values() for one in each.arguments}
-    assert set(schema["properties"]) == arguments | {"do"}
-    # Servers' tokenizers make a token of three to four characters of JSON.
-    assert len(json.dumps(schema, separators=(",", ":"))) <= 1200
-
-
-def test_the_schema_has_no_integer_ranges() -> None:
-    """llama.cpp's converter ignores them."""
-    text = json.dumps(step_schema())
-    assert "minimum" not in text
-    assert "maximum" not in text
