@@ -20,7 +20,17 @@ from kope_tvm.features import features
 from kope_tvm.memory.experience import Experience
 from kope_tvm.outcome import Verdict, refuse
 from kope_tvm.plan.schedule import planned
-from kope_tvm.proposal import Decisions, Origin, Plan, Proposal, Rewrite, proposal_from
+from kope_tvm.proposal import (
+    Decisions,
+    Origin,
+    Plan,
+    Proposal,
+    Rewrite,
+    lane_of,
+    proposal_from,
+    proposal_text,
+    space_of,
+)
 from kope_tvm.rewrite.parse import rewritten
 from kope_tvm.schedule_error import TVM_ERRORS as TVM_ERRORS
 from kope_tvm.schedule_error import first_line as first_line
@@ -28,6 +38,8 @@ from kope_tvm.schedules import widening  # noqa: F401  (registers what traces te
 from kope_tvm.space import Space
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
+
+_MOST_KEPT = 32
 
 _LOG = logging.getLogger("kope_tvm")
 
@@ -60,6 +72,8 @@ class Workbench:
         self.mod = tvm.ir.load_json(task.mod_json)
         self.tvm_target = tvm.target.Target(dict(task.target.tvm_target))
         self._rewrites: dict[str, Workbench | Verdict] = {}
+        self._applied: dict[tuple[str, str, str], Candidate | Verdict] = {}
+        """What was applied last: the round, the prompt and the finals ask for the same ones."""
 
     @property
     def untouched(self) -> Trace:
@@ -111,6 +125,15 @@ class Workbench:
 
     def apply(self, proposal: Proposal) -> Candidate | Verdict:
         """Replay a proposal on the untuned function; a refusal says what TVM found."""
+        key = lane_of(proposal), space_of(proposal), proposal_text(proposal)
+        if key not in self._applied:
+            if len(self._applied) >= _MOST_KEPT:
+                del self._applied[next(iter(self._applied))]
+            self._applied[key] = self._anew(proposal)
+        known = self._applied[key]
+        return replace(known, proposal=proposal) if isinstance(known, Candidate) else known
+
+    def _anew(self, proposal: Proposal) -> Candidate | Verdict:
         if isinstance(proposal, Rewrite):
             return self._rewritten(proposal)
         sch = self._schedule()

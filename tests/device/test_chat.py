@@ -107,6 +107,7 @@ def test_plans_are_measured_mended_and_put_on_record(
     stages = {o.stage for one in exchanges(tmp_path) for o in one.outcomes}
     assert {"reply", "parsed"} < stages <= {"reply", "parsed", "legal", "correct", "faster"}
     assert report.spent.calls == len(endpoint.bodies)
+    assert any(one.request.dropped for one in exchanges(tmp_path))
     assert "sk-secret" not in (tmp_path / "work" / EXCHANGES).read_text()
 
 

@@ -29,6 +29,8 @@ class Request:
     beside the task, to read the reply.
     """
     max_output_tokens: int = 600
+    dropped: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Tokens that the budget kept out of the prompt, by section."""
 
 
 @dataclass(frozen=True)

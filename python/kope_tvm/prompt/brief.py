@@ -34,6 +34,14 @@ class Brief:
     dropped: tuple[Dropped, ...] = ()
     reply_tokens: int = REPLY_TOKENS
 
+    @property
+    def dropped_tokens(self) -> dict[str, int]:
+        """By section."""
+        found: dict[str, int] = {}
+        for each in self.dropped:
+            found[each.section] = found.get(each.section, 0) + each.tokens
+        return found
+
 
 def brief(view: View) -> Brief:
     """The prompt of a round."""

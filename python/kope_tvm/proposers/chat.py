@@ -108,6 +108,7 @@ class Chat:
             brief.schema,
             brief.states,
             brief.reply_tokens,
+            brief.dropped_tokens,
         )
         call = _Call(request, dialogue.ask(request), context.round_no, repair)
         self._calls.append(call)
