@@ -21,7 +21,7 @@ from kope_tvm.prompt.texts import text
 from kope_tvm.prompt.view import Fix, View, reply_tokens
 from kope_tvm.proposal import Decisions, Plan, Proposal, lane_of
 
-MOST_TOKENS = 1200
+MOST_TOKENS = 1500
 """But for a rewrite, whose script is shown whole."""
 FAILED = "f1"
 """What the failed program is called where the mended one may start from it."""
@@ -58,7 +58,9 @@ def _brief(
 ) -> Brief:
     lanes = (lane,) if lane else view.lanes
     proposed, failure = told
-    system = "\n".join([text("repair"), *(text(f"lane_{one}") for one in lanes)])
+    # A script to mend is an example of its own.
+    formats = ["mend_rewrite"] if lane == "rewrite" else [f"lane_{one}" for one in lanes]
+    system = "\n".join(text(name) for name in ("repair", *formats))
     parts = [
         Part("contract", "", (required(system),)),
         Part("failure", "How it failed", (required(failure),)),
