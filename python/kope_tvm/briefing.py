@@ -34,22 +34,32 @@ class Briefing:
 
     def proposal(self, context: Context, pending: Sequence[Proposal], left: Left) -> Brief | None:
         """The brief of a round; None where the planner says that a call is not worth it."""
-        choice = self._choice(context)
+        lessons = self._lessons(context)
+        choice = self._choice(context, lessons)
         if not choice.worth_asking:
             return None
-        return brief(replace(self._view(context, choice, left), pending=tuple(pending)))
+        view = self._view(context, choice, lessons, left)
+        return brief(replace(view, pending=tuple(pending)))
 
     def repair(self, context: Context, miss: NearMiss, left: Left) -> Brief:
         """The brief of a repair turn."""
-        view = self._view(context, self._choice(context), left)
+        view = self._view_of_failure(context, left)
         return repair_brief(view, miss.trial, fixes=self._fixes(miss.repair.signature))
 
     def refusal(self, context: Context, refused: Refused, left: Left) -> Brief:
         """The brief that asks again for what could not be read."""
-        view = self._view(context, self._choice(context), left)
+        view = self._view_of_failure(context, left)
         return refusal_brief(view, refused, self._fixes(str(refused.verdict)))
 
-    def _view(self, context: Context, choice: Choice, left: Left) -> View:
+    def _view_of_failure(self, context: Context, left: Left) -> View:
+        lessons = self._lessons(context)
+        return self._view(context, self._choice(context, lessons), lessons, left)
+
+    def _lessons(self, context: Context) -> tuple[str, ...]:
+        memory = self._seat.memory
+        return memory.lessons(context.task) if memory else ()
+
+    def _view(self, context: Context, choice: Choice, lessons: tuple[str, ...], left: Left) -> View:
         memory, task = self._seat.memory, context.task
         best = context.best
         return View(
@@ -57,21 +67,21 @@ class Briefing:
             self._seat.bench,
             lanes=choice.lanes,
             lanes_reason=choice.reason,
-            lessons=memory.lessons(task) if memory else (),
+            lessons=lessons,
             transitions=memory.transitions(task) if memory else (),
             feedback=self._machine_code(best.state, best.proposal) if best else (),
             tokens_left=left.tokens,
             calls_left=left.calls,
         )
 
-    def _choice(self, context: Context) -> Choice:
-        memory, best = self._seat.memory, context.best
+    def _choice(self, context: Context, lessons: tuple[str, ...]) -> Choice:
+        best = context.best
         return choose(
             context.task,
             best_secs=best.secs if best else float("inf"),
             baseline_secs=context.baseline_secs,
             roof_secs=context.roof_secs,
-            lessons=memory.lessons(context.task) if memory else (),
+            lessons=lessons,
             trials=context.trials,
             has_rules=self._has_rules,
         )

@@ -20,7 +20,7 @@ from kope_tvm.proposal import Decisions, Rewrite
 from kope_tvm.target import Facts, TargetSpec
 from kope_tvm.task import Task
 from kope_tvm.untuned import work_ratio
-from kope_tvm.workbench import Workbench, make_task, trace_text
+from kope_tvm.workbench import TVM_ERRORS, Workbench, make_task, trace_text
 
 AVX512 = TargetSpec(
     "avx512",
@@ -271,7 +271,7 @@ def drawn(bench: Workbench, seed: int) -> Candidate | None:
             spaces[seed % len(spaces)].trace.apply_to_schedule(
                 sch, remove_postproc=True, decision_provider=lambda *_: None
             )
-    except Exception:
+    except TVM_ERRORS:
         return None
     found = bench.apply(Decisions("sketch", trace_text(sch.trace)))
     return found if isinstance(found, Candidate) else None

@@ -7,58 +7,20 @@ from typing import Any
 
 import pytest
 import tvm
-from rule_checks import LLVM
+from plan_checks import Steps, mapped, on_c, refusal
 from tvm import te, topi
-from tvm.s_tir import Schedule
 
-from kope_tvm.outcome import Verdict
-from kope_tvm.plan.schedule import planned
-from kope_tvm.plan.steps import read_steps
-from kope_tvm.proposal import Plan
-
-Steps = list[dict[str, Any]]
-
-
-def _matmul(rows: int = 32) -> tvm.IRModule:
-    """`D = relu(C)`, `C = A @ B`; D is the output."""
-    a, b = te.placeholder((rows, 48), name="A"), te.placeholder((48, 64), name="B")
-    k = te.reduce_axis((0, 48), name="k")
-    c = te.compute((rows, 64), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    d = te.compute((rows, 64), lambda i, j: te.max(c[i, j], 0.0), name="D")
-    return tvm.IRModule({"main": te.create_prim_func([a, b, d])})
-
-
-def _schedule(mod: tvm.IRModule) -> Schedule:
-    return Schedule(mod, debug_mask="none", error_render_level="detail")
-
-
-def _refusal(steps: Steps, mod: tvm.IRModule | None = None) -> str:
-    read = read_steps(steps)
-    if isinstance(read, Verdict):
-        return str(read)
-    with tvm.target.Target(LLVM):
-        return str(planned(Plan(read), _schedule(mod or _matmul())))
-
-
-def _on_c(do: str, **args: Any) -> dict[str, Any]:
-    return {"do": do, "block": "C", **args}
-
-
-def _map(text: str) -> Steps:
-    return [_on_c("transform_layout", buffer="C", map=text)]
-
-
-_DECOMPOSE = _on_c("decompose_reduction", loop="k")
+_DECOMPOSE = on_c("decompose_reduction", loop="k")
 _CALLERS = "is a parameter of the function: cache_read or cache_write it and take the copy"
 
 _CASES: dict[str, tuple[Steps, str]] = {
     "a producer moved as a consumer": (
-        [_on_c("reverse_compute_at", at="i", of="D")],
+        [on_c("reverse_compute_at", at="i", of="D")],
         "step 1 reverse_compute_at(at='i'): its consumer is there: a producer moves by compute_at",
     ),
     "a consumer moved away from its producer": (
         [
-            _on_c("cache_read", buffer="A", into="copy"),
+            on_c("cache_read", buffer="A", into="copy"),
             {"do": "reverse_compute_at", "block": "D", "at": "ax0", "of": "copy"},
         ],
         "step 2 reverse_compute_at(at='ax0'): nothing that it reads is made there: "
@@ -72,7 +34,7 @@ _CASES: dict[str, tuple[Steps, str]] = {
         "step 2 vectorize(loop='j'): C, D share it: vectorize a loop of each of its own",
     ),
     "a tile with a tail": (
-        [_on_c("split", loop="k", factors=[-1, 5]), _on_c("blockize", loop="k_0")],
+        [on_c("split", loop="k", factors=[-1, 5]), on_c("blockize", loop="k_0")],
         "step 2 blockize(loop='k_0'): a split under or around it leaves a tail: "
         "take factors that divide",
     ),
@@ -86,7 +48,7 @@ _CASES: dict[str, tuple[Steps, str]] = {
     "pad what shares its loops": (
         [
             {"do": "reverse_compute_at", "block": "D", "at": "j", "of": "C"},
-            _on_c("pad_einsum", padding=[1, 1, 5]),
+            on_c("pad_einsum", padding=[1, 1, 5]),
         ],
         "step 2 pad_einsum(block='C'): C, D share its loops: do this before that",
     ),
@@ -97,24 +59,24 @@ _CASES: dict[str, tuple[Steps, str]] = {
     "reindex what shares its loops": (
         [
             {"do": "compute_at", "block": "C", "at": "j", "of": "D"},
-            _on_c("reindex", buffer="A"),
+            on_c("reindex", buffer="A"),
         ],
         "step 2 reindex(block='C'): C, D share its loops: do this before that",
     ),
     "pad within a tile": (
-        [_on_c("blockize", loop="k"), _on_c("pad_einsum", padding=[5])],
+        [on_c("blockize", loop="k"), on_c("pad_einsum", padding=[5])],
         "step 2 pad_einsum(block='C'): it lies within a block made of tiles: do this before that",
     ),
     "a copy within a vector": (
         [
-            _on_c("vectorize", loop="j"),
-            _on_c("blockize", loop="k"),
-            _on_c("cache_read", buffer="A"),
+            on_c("vectorize", loop="j"),
+            on_c("blockize", loop="k"),
+            on_c("cache_read", buffer="A"),
         ],
         "step 3 cache_read(block='C'): it lies within vectorized loop 'j'",
     ),
     "a copy of half a reduction": (
-        [_DECOMPOSE, _on_c("reindex", buffer="C")],
+        [_DECOMPOSE, on_c("reindex", buffer="C")],
         "step 2 reindex(buffer='C'): C_init, C_update write it: "
         "put decompose_reduction after this step",
     ),
@@ -124,11 +86,11 @@ _CASES: dict[str, tuple[Steps, str]] = {
         "where the sum is not complete: take a loop outside of that",
     ),
     "a map onto fewer places": (
-        _map("lambda i, j: (i + j,)"),
+        mapped("lambda i, j: (i + j,)"),
         "step 1 transform_layout(map='lambda i, j: (i + j,)'): it sends two indices to one place",
     ),
     "a parameter's layout": (
-        [_on_c("transform_layout", buffer="A", map="lambda i, j: (j, i)")],
+        [on_c("transform_layout", buffer="A", map="lambda i, j: (j, i)")],
         f"step 1 transform_layout(buffer='A'): 'A' {_CALLERS}",
     ),
     "a parameter's scope": (
@@ -141,7 +103,7 @@ _CASES: dict[str, tuple[Steps, str]] = {
 @pytest.mark.parametrize("case", list(_CASES), ids=list(_CASES))
 def test_refusal(case: str) -> None:
     steps, expected = _CASES[case]
-    assert _refusal(steps) == f"E_STEP {expected}"
+    assert refusal(steps) == f"E_STEP {expected}"
 
 
 @pytest.mark.parametrize(
@@ -162,6 +124,6 @@ def test_padding_keeps_its_edges(step: dict[str, Any], reason: str) -> None:
     x = te.placeholder((6, 6), name="x")
     copy = te.compute((6, 6), lambda i, j: x[i, j] * 2.0, name="copy")
     pad = topi.nn.pad(copy, (1, 1), (1, 1), name="pad")
-    assert _refusal([step], tvm.IRModule({"main": te.create_prim_func([x, pad])})) == (
+    assert refusal([step], tvm.IRModule({"main": te.create_prim_func([x, pad])})) == (
         f"E_STEP {reason}"
     )

@@ -10,39 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import store_checks
 from kope_tvm.errors import StorageError, UsageError
 from kope_tvm.memory import Experience, Store
-from kope_tvm.task import Features
 
-FIRST = Experience(
-    task_key="f00d",
-    task_name="main",
-    features=Features("softmax", (512,), (1024,), ("float32", "float32"), 2e6, 4e6, 4),
-    machine_key="llvm/znver5/avx512/512/2",
-    state="s1",
-    parent="",
-    lane="decisions",
-    space="rule:softmax_x86",
-    proposal='["trace"]',
-    proposer="sketch",
-    change="tile 8 -> 16",
-    round_no=1,
-    order=2,
-    accepted=True,
-    code="",
-    reason="",
-    suspicious=False,
-    run_secs=(2e-3, 1e-3, 3e-3),
-    baseline_secs=4e-3,
-    noise=0.5,
-    tokens=7,
-    cites=("a", "b"),
-    seed=42,
-    toolchain="tvm 0.27.0.post1",
-    simulated=False,
-    run_id="run",
-    at=1000.0,
-)
+FIRST: Experience = store_checks.FIRST
 
 
 def nth(number: int) -> Experience:

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import urllib.error
 import urllib.request
 from queue import Empty, Queue
 from threading import Thread
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from kope_tvm.config import OPENAI_URL, Endpoint
+from kope_tvm.chat.address import Address
+from kope_tvm.config import Endpoint
 
 _REFUSED_KEY = frozenset({401, 403})
 
@@ -33,7 +32,7 @@ def unreachable(endpoint: Endpoint, key: str, timeout_secs: float = 3.0) -> str:
 
 def _fault(endpoint: Endpoint, key: str, timeout_secs: float) -> str:
     try:
-        request = _request(endpoint.base_url or OPENAI_URL, key.strip())
+        request = _request(endpoint.base_url, key.strip())
         with urllib.request.build_opener(_StayHere).open(request, timeout=timeout_secs):
             return ""
     except urllib.error.HTTPError as error:
@@ -48,14 +47,11 @@ def _fault(endpoint: Endpoint, key: str, timeout_secs: float) -> str:
 
 def _request(base_url: str, key: str) -> urllib.request.Request:
     """Ask for the list of models; a user and password of the address stand above the key."""
-    parts = urlsplit(base_url)
-    user, _, host = parts.netloc.rpartition("@")
-    request = urllib.request.Request(f"{parts.scheme}://{host}{parts.path.rstrip('/')}/models")
-    if user:
-        token = base64.b64encode(unquote(user).encode()).decode()
-        request.add_header("Authorization", f"Basic {token}")
-    elif key:
-        request.add_header("Authorization", f"Bearer {key}")
+    address = Address(base_url)
+    request = urllib.request.Request(f"{address.url.rstrip('/')}/models")
+    authorization = address.authorization or (f"Bearer {key}" if key else "")
+    if authorization:
+        request.add_header("Authorization", authorization)
     return request
 
 
