@@ -7,13 +7,12 @@ Nothing here may import TVM: help and errors must answer at once.
 from __future__ import annotations
 
 import json
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 import click
 
 from kope_tvm import commands
+from kope_tvm.command_folder import CommandFolder
 from kope_tvm.config import without_credentials
 from kope_tvm.console import INTERRUPTED, wants_json
 from kope_tvm.errors import KopeError, UsageError
@@ -42,19 +41,8 @@ class WrongCall(Failure):
     exit_code = 2
 
 
-class KopeGroup(click.Group):
-    """Finds subcommands in their folder and turns exceptions into exit codes."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the files in `commands/`."""
-        return sorted(module.name for module in iter_modules(commands.__path__))
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one subcommand."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        found: click.Command = import_module(f"{commands.__name__}.{cmd_name}").command
-        return found
+class KopeGroup(CommandFolder):
+    """Turns the exceptions of subcommands into exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; 2 where the call was wrong, 1 where the work failed."""
@@ -71,7 +59,9 @@ class KopeGroup(click.Group):
             ctx.exit(INTERRUPTED)
 
 
-@click.group(cls=KopeGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=KopeGroup, package=commands, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="kope-tvm", prog_name="kope")
 def main() -> None:
     """Tune models for a machine with Apache TVM, and remember what was learned."""

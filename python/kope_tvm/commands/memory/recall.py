@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kope memory`: what is remembered, and what of it would help with a model."""
+"""`kope memory recall`: what would be recalled for a model, function by function."""
 
 from __future__ import annotations
 
@@ -9,38 +9,21 @@ from typing import TYPE_CHECKING
 import click
 
 from kope_tvm.commands.tune import parse_dims
-from kope_tvm.console import json_option, plain, show, table, work
+from kope_tvm.console import json_option, show, table, work
+from kope_tvm.opened_memory import memory_option, open_memory
 
 if TYPE_CHECKING:
     from kope_tvm.memory.experience import Recalled
-    from kope_tvm.memory.memory import Memory
-
-_memory = click.option("--memory", metavar="URL", help="A SQLAlchemy URL or a file.")
 
 
-@click.group("memory")
-def command() -> None:
-    """Look into the experience memory."""
-
-
-@command.command("stats")
-@_memory
-@json_option
-def stats(memory: str | None, as_json: bool) -> None:
-    """Say how much it holds and where it is."""
-    with work(as_json=as_json), _open(memory) as opened:
-        held = {"place": opened.place, **plain(opened.stats())}
-    show(held, table(("WHAT", "HOW MANY"), list(held.items())), as_json=as_json)
-
-
-@command.command("recall")
+@click.command("recall")
 @click.argument("model")
 @click.option("--target", default="host", show_default=True, metavar="NAME")
 @click.option("--limit", type=click.IntRange(min=1), default=8, show_default=True)
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Bind a dynamic dimension.")
-@_memory
+@memory_option
 @json_option
-def recall(
+def command(
     model: str, target: str, limit: int, dims: Sequence[str], memory: str | None, as_json: bool
 ) -> None:
     """Show what would be recalled for each function of MODEL."""
@@ -48,15 +31,6 @@ def recall(
     with work(as_json=as_json):
         found = _recalled(model, target, limit, bound, memory)
     show({"model": model, "tasks": found}, _spell(found), as_json=as_json)
-
-
-def _open(url: str | None) -> Memory:
-    from kope_tvm.memory.memory import Memory
-
-    opened = Memory.open(url)
-    if opened.notice:
-        click.echo(opened.notice, err=True)
-    return opened
 
 
 def _recalled(
@@ -68,7 +42,7 @@ def _recalled(
 
     spec = load_target(target)
     tasks = extract_tasks(load_model(model, dims=dims), spec)
-    with _open(memory) as opened:
+    with open_memory(memory) as opened:
         return {
             name: opened.recall(make_task(name, mod, spec, weight), limit)
             for name, mod, weight in tasks
