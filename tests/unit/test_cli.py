@@ -50,7 +50,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_help_names_every_file_of_the_folder(project_dir: Path) -> None:
     folder = project_dir / "python" / "kope_tvm" / "commands"
-    names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    files = [*folder.glob("*.py"), *(path.parent for path in folder.glob("*/__init__.py"))]
+    names = {path.stem for path in files} - {"__init__"}
     shown = kope("--help")
     assert shown.exit_code == 0
     assert {"doctor", "targets", "tune", "compile", "run", "memory", "bench"} <= names
