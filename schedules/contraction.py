@@ -57,9 +57,9 @@ class Tile:
 
 
 def lanes_of(dtype: str, facts: Facts) -> int:
-    """Elements of the accumulator type in one vector; 0 where type or machine is not ours."""
+    """Elements of the accumulator type in one vector; 0 where the type is not ours."""
     bits = _DTYPE_BITS.get(dtype, 0)
-    return facts.vlen_bits // bits if bits and facts.isa in ("avx512", "avx2", "sse") else 0
+    return facts.vlen_bits // bits if bits else 0
 
 
 def divisors(number: int, limit: int) -> list[int]:

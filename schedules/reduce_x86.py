@@ -1,26 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums, maxima and means over any axes, with what is fused around them, on x86 vectors."""
+"""Reductions on x86 vectors."""
 
 from __future__ import annotations
 
-import tvm
 from tvm import tirx
+from tvm.s_tir import Schedule
 
-from kope_tvm.schedules.rows import schedule_rows
-from kope_tvm.schedules.stages import find_stages, is_x86, start
+from kope_tvm.schedules.reduction import reductions
+from kope_tvm.schedules.vectors import is_x86
 from kope_tvm.target import TargetSpec
 
 
-def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[tvm.s_tir.Schedule]:
-    """Several vectors of partial results along contiguous columns, else the rows as lanes."""
-    started = start(func) if is_x86(target) else None
-    if started is None:
-        return []
-    sch, analysis = started
-    stages = find_stages(analysis)
-    if stages is None or any(
-        stage.columns and not stage.block.is_reduction for stage in stages.stages
-    ):
-        return []
-    schedule_rows(sch, stages, target.facts)
-    return [sch]
+def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
+    """What `reduction` makes of the function, one register a vector."""
+    return reductions(func, target) if is_x86(target) else []

@@ -18,12 +18,10 @@ from tvm.ir import Call, IRModule, Op
 from tvm.ir.expr import TensorLoad
 
 from kope_tvm.schedules.analysis import Access, Analysis, Block, Index, analyse
-from kope_tvm.target import TargetSpec
 
 _DEAR = frozenset(
     f"tirx.{name}" for name in ("erf", "exp", "log", "pow", "sigmoid", "tanh", "sin", "cos")
 )
-_X86 = frozenset({"avx512", "avx2", "sse"})
 
 
 @dataclass(frozen=True)
@@ -63,12 +61,6 @@ class Stages:
             prod(it.extent for it in stage.block.iters) * (8 if is_dear(stage.block) else 1)
             for stage in self.stages
         )
-
-
-def is_x86(target: TargetSpec) -> bool:
-    """Whether `target` has vectors of a known width and an x86 instruction set."""
-    facts = target.facts
-    return facts.isa in _X86 and facts.vlen_bits > 0 and facts.vector_registers > 0
 
 
 def calls(block: Block) -> frozenset[str]:
