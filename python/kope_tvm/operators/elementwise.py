@@ -69,4 +69,32 @@ RELU_CHAIN = Operator(
     ),
     evaluate=lambda _, x, bias: np.maximum(x + bias, 0) * x,
 )
-OPERATORS = (GELU, RELU_CHAIN)
+RELU = Operator(
+    name="relu",
+    summary="Y[m, n] = max(X[m, n], 0)",
+    sizes={"m": 512, "n": 3072},
+    inputs=_inputs,
+    compute=lambda _, x: topi.nn.relu(x),
+    nodes=lambda _: (Node("Relu", ("X",), "out"),),
+    evaluate=lambda _, x: np.maximum(x, 0),
+)
+LOG = Operator(
+    name="log",
+    summary="Y[m, n] = log(X[m, n])",
+    sizes={"m": 512, "n": 3072},
+    inputs=_inputs,
+    compute=lambda _, x: topi.log(x),
+    nodes=lambda _: (Node("Log", ("X",), "out"),),
+    evaluate=lambda _, x: np.log(x),
+    dtypes=("float32",),
+)
+BIAS_ADD = Operator(
+    name="bias_add",
+    summary="Y[m, n] = X[m, n] + bias[n]",
+    sizes={"m": 512, "n": 3072},
+    inputs=_bias_inputs,
+    compute=lambda _, x, bias: topi.add(x, bias),
+    nodes=lambda _: (Node("Add", ("X", "bias"), "out"),),
+    evaluate=lambda _, x, bias: x + bias,
+)
+OPERATORS = (GELU, RELU_CHAIN, RELU, LOG, BIAS_ADD)
