@@ -175,12 +175,7 @@ def tile_anchor(
     """
     loops = sch.get_loops(anchor)
     threads = is_worth_threads(work_of(sch, loops), facts)
-    row_rest, row = sch.split(loops[roles.row], [None, choose(sch, tile.rows)])
-    if whole_columns:
-        row_tasks, row_tile = [], row_rest
-    else:
-        row_task, row_tile = sch.split(row_rest, [None, choose(sch, tile.row_tiles)])
-        row_tasks = [row_task]
+    row_tasks, row_tile, row = _split_rows(sch, loops[roles.row], tile, whole=whole_columns)
     vectors = choose(sch, tile.vectors)
     col_rest, vector, lane = sch.split(loops[roles.col], [None, vectors, tile.lanes])
     col_task, panel = sch.split(col_rest, [None, choose(sch, tile.panels)])
@@ -202,6 +197,17 @@ def tile_anchor(
     if neighbours:
         sch.vectorize(sch.get_loops(init)[-1])
     return panel
+
+
+def _split_rows(
+    sch: Schedule, rows: LoopRV, tile: Tile, *, whole: bool
+) -> tuple[list[LoopRV], LoopRV, LoopRV]:
+    """The loops over tasks of row tiles, over the tiles of one, and over a tile's rows."""
+    rest, row = sch.split(rows, [None, choose(sch, tile.rows)])
+    if whole:
+        return [], rest, row
+    task, row_tile = sch.split(rest, [None, choose(sch, tile.row_tiles)])
+    return [task], row_tile, row
 
 
 def tile_epilogue(sch: Schedule, epilogue: SBlockRV, at: LoopRV, lanes: int, col_axis: int) -> None:

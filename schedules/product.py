@@ -13,7 +13,7 @@ from math import prod
 from tvm import IRModule, tirx
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from kope_tvm.schedules.analysis import Access, Analysis, Block, analyse
 from kope_tvm.schedules.contraction import (
@@ -59,6 +59,11 @@ class _Layout:
     """Pack a column panel where it is used, not all of them beforehand."""
     dot: WideningDot | None = None
     """The tensor intrinsic that adds several neighbours of the reduction at once."""
+
+    @property
+    def group(self) -> int:
+        """Neighbours of the reduction that lie together in the packed column operand."""
+        return self.dot.group if self.dot else 1
 
 
 def products(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
@@ -192,48 +197,60 @@ def _build(
         return None
     block = sch.get_sblock(anchor.name)
     grown = _pad(sch, anchor, block, roles, layout)
-    group = layout.dot.group if layout.dot else 1
-    kept = {anchor.loads[i].buffer for i in (roles.lhs, roles.rhs)}
-    if layout.packed:
-        is_padded = anchor.iters[roles.col].extent != layout.cols
-        pack = (
-            producer_of(sch, block, roles.rhs)
-            if is_padded
-            else sch.cache_read(block, roles.rhs, "global")
-        )
-        pack_panels(sch, anchor.loads[roles.rhs], pack, roles, layout.lanes, group)
-        kept.discard(anchor.loads[roles.rhs].buffer)
-    if grown:
-        kept.discard(anchor.loads[roles.lhs].buffer)
+    pack = _pack(sch, anchor, block, roles, layout) if layout.packed else None
+    moved = {roles.rhs: pack is not None, roles.lhs: grown}
+    kept = {anchor.loads[i].buffer for i, has_moved in moved.items() if not has_moved}
     stay = settle_producers(sch, info, anchor, kept)
     if stay is None:
         return None
     for other in stay:
         stage(sch, sch.get_sblock(other.name), layout.lanes, facts)
-    if layout.packed and not layout.near:
-        stage_pack(sch, anchor.loads[roles.rhs], pack, roles, layout.lanes, facts, group)
+    if pack is not None and not layout.near:
+        stage_pack(sch, anchor.loads[roles.rhs], pack, roles, layout.lanes, facts, layout.group)
     if grown:
         stage(sch, producer_of(sch, block, roles.lhs), layout.lanes, facts)
+    panel = _tile(sch, anchor, block, epilogue, roles, layout, facts)
+    if pack is not None and layout.near:
+        stage_panel(sch, anchor.loads[roles.rhs], pack, panel, roles, layout.lanes, layout.group)
+    if layout.dot:
+        sch.tensorize(sch.get_loops(block)[-2], layout.dot.name)
+    return sch
+
+
+def _pack(sch: Schedule, anchor: Block, block: SBlockRV, roles: Roles, layout: _Layout) -> SBlockRV:
+    """The block that writes the column operand in panels: a copy, or the one that pads it."""
+    is_padded = anchor.iters[roles.col].extent != layout.cols
+    pack = (
+        producer_of(sch, block, roles.rhs)
+        if is_padded
+        else sch.cache_read(block, roles.rhs, "global")
+    )
+    pack_panels(sch, anchor.loads[roles.rhs], pack, roles, layout.lanes, layout.group)
+    return pack
+
+
+def _tile(
+    sch: Schedule,
+    anchor: Block,
+    block: SBlockRV,
+    epilogue: SBlockRV,
+    roles: Roles,
+    layout: _Layout,
+    facts: Facts,
+) -> LoopRV:
     inner = layout.dot.depth if layout.dot else 1
     depth = anchor.iters[roles.reduce[-1]].extent // inner
-    tile = tile_space(layout.rows, layout.cols // layout.lanes, depth, layout.lanes, facts)
-    col_axis = anchor.stores[0].dim_of(roles.col)
-    panel = tile_anchor(
+    return tile_anchor(
         sch,
         block,
         epilogue,
         roles,
-        tile,
+        tile_space(layout.rows, layout.cols // layout.lanes, depth, layout.lanes, facts),
         facts,
-        col_axis=col_axis,
+        col_axis=anchor.stores[0].dim_of(roles.col),
         whole_columns=layout.near,
         inner=inner,
     )
-    if layout.near:
-        stage_panel(sch, anchor.loads[roles.rhs], pack, panel, roles, layout.lanes, group)
-    if layout.dot:
-        sch.tensorize(sch.get_loops(block)[-2], layout.dot.name)
-    return sch
 
 
 def _pad(sch: Schedule, anchor: Block, block: SBlockRV, roles: Roles, layout: _Layout) -> bool:
