@@ -10,7 +10,7 @@ STAMPS := $(VENV)/stamps
 CXX_SOURCES := $(wildcard passes/*/*.cc passes/*/*.h)
 
 # What the tests use of Debian; each test that needs one skips and names it where it is missing.
-DEBIAN_PACKAGES := postgresql
+DEBIAN_PACKAGES := postgresql chromium
 
 # The demo's model comes in the wheel of a package that is not itself installed: its code wants OpenCV.
 MODEL_WHEEL := rapidocr-onnxruntime==1.4.4

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from kope_tvm.memory.memory import Memory
     from kope_tvm.memory.repairs import Fix
     from kope_tvm.memory.rows import experience_key
-    from kope_tvm.memory.store import Stats, Store
+    from kope_tvm.memory.stats import Stats
+    from kope_tvm.memory.store import Store
     from kope_tvm.memory.transitions import Transition
 
 _HOMES = {
@@ -25,7 +26,7 @@ _HOMES = {
     "Lesson": "lessons",
     "Memory": "memory",
     "Recalled": "experience",
-    "Stats": "store",
+    "Stats": "stats",
     "Store": "store",
     "Transition": "transitions",
     "experience_key": "rows",

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,31 @@ TABLES = {
     name: sa.table(name, *(sa.column(c, sa.Boolean() if c in BOOLEANS else None) for c in columns))
     for name, columns in COLUMNS.items()
 }
-_NEWEST_HOLDS = {"task": "features", "machine": "facts", "lesson": "text"}
-"""Nodes whose rows a newer one replaces, and the column that settles a tie."""
+_NEWEST_HOLDS = {
+    "task": ("features", "name"),
+    "machine": ("facts", "name"),
+    "lesson": ("text",),
+}
+"""Nodes whose rows a newer one replaces, and the columns that settle a tie."""
 _PSYCOPG = "postgresql+psycopg"
 _DRIVERS = {"sqlite": "sqlite", "postgresql": _PSYCOPG, "postgres": _PSYCOPG}
 _MIGRATION_LOCK = 0x6B6F7065
 """An arbitrary number, the same for every kope: one process at a time migrates."""
 
 
+class DamageError(StorageError):
+    """What is stored is not as it was written."""
+
+
 class Database:
     """A connected database with the newest schema."""
 
-    def __init__(self, engine: sa.Engine, place: str, busy_secs: float) -> None:
+    def __init__(
+        self, engine: sa.Engine, place: str, busy_secs: float, path: Path | None = None
+    ) -> None:
         self.engine = engine
+        self.path = path
+        """The file that it is; None for a server and for one that is nowhere."""
         self.place = place
         """What messages call it; without a password."""
         self.busy_secs = busy_secs
@@ -59,11 +72,13 @@ class Database:
             yield
         except sa.exc.DBAPIError as error:
             raise self._failure(error.orig or error) from error
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._failure(error) from error
 
     def _failure(self, error: BaseException) -> StorageError:
         what = str(error).strip().partition("\n")[0]
+        if any(sign in what for sign in _DAMAGE):
+            return DamageError(f"memory {self.place}: {what}; {_MADE_GOOD}")
         for sign, help_text in _HELP.items():
             if sign in what:
                 help_text = help_text.format(busy_secs=self.busy_secs)
@@ -109,52 +124,76 @@ class Database:
         return version
 
 
+_DAMAGE = (
+    "malformed", "not a database", "no such table", "no such column", "decode",
+)  # fmt: skip
+"""Words of the database's own messages; it has every table when it is opened."""
+_MADE_GOOD = "the file is damaged; `kope memory verify --rebuild` makes it good"
 _HELP = {
     "locked": "another process kept it locked for {busy_secs:g} s; end that process or give "
     "another --memory",
     "full": "free some space or move the file; what was recorded before is kept",
     "readonly": "make the file and its folder writable or give another --memory",
     "unable to open": "make its folder writable or give another --memory",
-    "malformed": "the file is damaged; move it away, and a new one will be started",
-    "not a database": "the file is damaged; move it away, and a new one will be started",
     "connect": "start the server, or give another --memory",
 }
 """What would help, by a word in the database's own message."""
 
 
-def connect(url: str | Path | None, busy_secs: float) -> tuple[Database, str]:
-    """The database at a URL or path, and what the user should hear about opening it."""
-    target = _parse(url)
-    notice, place = "", target.render_as_string(hide_password=True)
-    if target.get_backend_name() == "sqlite" and target.database not in (None, "", ":memory:"):
-        place = str(target.database)
-        notice = prepare(Path(place), busy_secs)
-    database = Database(_engine(target, busy_secs), place, busy_secs)
+def connect(url: str | Path | None, busy_secs: float) -> Database:
+    """The database at a URL or path, a damaged file set aside, with the newest schema."""
+    target, path = _parse(url), file_of(url)
+    place = str(path) if path else target.render_as_string(hide_password=True)
+    if path is not None:
+        prepare(path, busy_secs)
+    database = Database(_engine(target, busy_secs), place, busy_secs, path)
     database.migrate()
-    return database, notice
+    return database
+
+
+def file_of(url: str | Path | None) -> Path | None:
+    """The file that a URL or path means; None for a server's and for one that is nowhere."""
+    target = _parse(url)
+    is_file = target.get_backend_name() == "sqlite" and target.database not in (
+        None,
+        "",
+        ":memory:",
+    )
+    return Path(str(target.database)).absolute() if is_file else None
 
 
 def insert(connection: sa.Connection, name: str, rows: Sequence[Row]) -> int:
     """Insert what is new, let newer nodes replace older ones; how many rows that changed."""
     if not rows:
         return 0
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement: Any = make(TABLES[name])
-    if name not in _NEWEST_HOLDS:
-        statement = statement.on_conflict_do_nothing()
-    else:
-        new, old = statement.excluded, TABLES[name].c
-        tie = _NEWEST_HOLDS[name]
-        newer = (new.seen_at > old.seen_at) | ((new.seen_at == old.seen_at) & (new[tie] > old[tie]))
-        statement = statement.on_conflict_do_update(
-            index_elements=["key"],
-            set_={column: new[column] for column in COLUMNS[name] if column != "key"},
-            where=newer,
-        )
     # Without the option SQLAlchemy forgets what psycopg counted over several rows.
     options = {"preserve_rowcount": True}
     values = rows[0] if len(rows) == 1 else rows
+    statement = _upsert(connection.dialect.name, name)
     return connection.execute(statement, values, execution_options=options).rowcount
+
+
+@lru_cache
+def _upsert(dialect: str, name: str) -> Any:
+    """Made once: to make it costs more than SQLite takes to carry it out."""
+    make = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    statement: Any = make(TABLES[name])
+    if name not in _NEWEST_HOLDS:
+        return statement.on_conflict_do_nothing()
+    new, old, ties = statement.excluded, TABLES[name].c, _NEWEST_HOLDS[name]
+    newer = sa.tuple_(new.seen_at, *(bytewise(dialect, new[tie]) for tie in ties)) > (
+        sa.tuple_(old.seen_at, *(bytewise(dialect, old[tie]) for tie in ties))
+    )
+    return statement.on_conflict_do_update(
+        index_elements=["key"],
+        set_={column: new[column] for column in COLUMNS[name] if column != "key"},
+        where=newer,
+    )
+
+
+def bytewise(dialect: str, column: Any) -> Any:
+    """A text column that compares alike in every database, whatever its language."""
+    return column.collate("BINARY" if dialect == "sqlite" else "C")
 
 
 def _parse(url: str | Path | None) -> sa.URL:

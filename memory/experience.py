@@ -58,6 +58,31 @@ class Experience:
     repair_turn: int = 0
     signature: str = ""
     """Of the failure that was mended."""
+    source: str = ""
+    """`rows.experience_key` of the experience of another task or machine that this one was carried
+    over from; empty for none.
+    """
+    relative: str = ""
+    """The decision relative to the hardware, as JSON text; empty where unknown."""
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Why an experience was recalled; see `memory.recall` for how they make up its score."""
+
+    task_similarity: float
+    """0..1; 1 is the same function."""
+    machine_similarity: float
+    """0..1; 1 is the same core class."""
+    q_valid: float
+    """Learned: the share of outcomes that were right where it was in the context."""
+    q_fast: float
+    """Learned: how near they came to the best known time, 1 is there."""
+    freshness: float
+    """By toolchain and age."""
+    tokens: int
+    """What showing its proposal would cost, estimated."""
+    score: float
 
 
 @dataclass(frozen=True)
@@ -68,5 +93,6 @@ class Recalled:
     similarity: float
     """0..1 over task and machine; 1 is the same function on the same core class."""
     value: float
-    """Learned worth, time of its task's baseline over its own; below 1 for failures."""
+    """Best known time of its task on its machine over its own: 1 is the best, 0 a failure."""
     why: str
+    factors: Factors | None = None

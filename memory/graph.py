@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -14,6 +15,16 @@ from kope_tvm.memory.rows import experience_key, measured_secs
 
 _Node = tuple[str, ...]
 """`("task", key)`, `("machine", key)` or `("state", task key, state)`."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """An edge between two decisions, by their keys."""
+
+    kind: str
+    """`repairs`: the second mends the first; `transfers`: it carries it over to its own task."""
+    source: str
+    target: str
 
 
 class Source(Protocol):
@@ -59,6 +70,27 @@ class ExperienceGraph:
         )
         # A machine leads to the tasks it ran, so that either can be listed by the other.
         self.nx.add_edge(("machine", experience.machine_key), task, key="ran", kind="ran")
+
+    def decisions(self) -> Iterator[tuple[str, Experience]]:
+        """Every decision with its key."""
+        for _, _, key, experience in self.nx.edges(keys=True, data="experience"):
+            if experience is not None:
+                yield key, experience
+
+    def links(self) -> Iterator[Link]:
+        """Repairs and transfers between the decisions that are in the graph."""
+        known = dict(self.decisions())
+        failed: dict[tuple[str, ...], list[str]] = {}
+        for key, experience in known.items():
+            if experience.code:
+                failed.setdefault(_place(experience, experience.state), []).append(key)
+        for key, experience in known.items():
+            if experience.repairs:
+                for source in failed.get(_place(experience, experience.repairs), ()):
+                    if source != key:
+                        yield Link("repairs", source, key)
+            if experience.source in known:
+                yield Link("transfers", experience.source, key)
 
     def best(self, task_key: str, machine_key: str) -> Experience | None:
         """The fastest honest experience of a task on a machine."""
@@ -110,6 +142,10 @@ class ExperienceGraph:
 
 def _state(task_key: str, state: str) -> _Node:
     return ("state", task_key, state)
+
+
+def _place(experience: Experience, state: str) -> tuple[str, ...]:
+    return experience.task_key, experience.run_id, state
 
 
 def _when(experience: Experience) -> tuple[float, int, int]:

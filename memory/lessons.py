@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lessons: short rules distilled from many decisions, dead once contradicted."""
+"""Lessons: short rules distilled from many decisions, demoted and dropped once contradicted.
+
+A contradiction takes away what two pieces of evidence gave: what is left is the strength of a
+lesson. The strongest are told first; one whose strength is below 0 is dropped.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 
 from kope_tvm.memory.rows import Outline, Row, content_key
 
-_CLEAR = 1.05
+CLEAR = 1.05
 """A lead that counts as one."""
 
 
@@ -21,7 +25,9 @@ class Lesson:
     op_class: str
     machine_key: str
     space: str
-    """The space it is about; a lane where that has no spaces."""
+    """The space it is about, a lane where that has no spaces; for a change of one of its knobs
+    `<space>: <change> helped` or `hurt`.
+    """
     text: str
     supports: tuple[str, ...]
     """Keys of the experiences that bear it out."""
@@ -37,9 +43,14 @@ class Lesson:
         return len(self.supports) + len(self.contradicts)
 
     @property
+    def strength(self) -> int:
+        """What is for it less twice what is against it."""
+        return len(self.supports) - 2 * len(self.contradicts)
+
+    @property
     def holds(self) -> bool:
         """Whether twice as much is for it as against it."""
-        return bool(self.supports) and len(self.supports) >= 2 * len(self.contradicts)
+        return bool(self.supports) and self.strength >= 0
 
     def told(self, where: str = "") -> str:
         """What it says, how much bears it out, and where that was seen."""
@@ -75,8 +86,9 @@ class Lesson:
         )  # fmt: skip
 
 
-_Ratios = dict[str, tuple[float, str]]
-"""Best ratio of each space over the untuned function, and the experience that reached it."""
+_Ratios = dict[str, tuple[float, str, str]]
+"""Best ratio of each space over the untuned function, and the experience and state that reached it.
+"""
 _Place = tuple[str, str]
 """Operator class and machine key."""
 
@@ -95,19 +107,24 @@ class Leaders:
     def add(self, op_class: str, outlines: Iterable[Outline]) -> None:
         """Take in what was measured honestly on tasks of one operator class."""
         for row in outlines:
+            if row.code not in ("", "E_DEVICE"):
+                self._take_back((op_class, row.machine_key), row)
             if row.secs and row.baseline_secs > 0 and not (row.suspicious or row.simulated):
                 place = (op_class, row.machine_key)
                 ratios = self._best.setdefault(place, {}).setdefault(row.task_key, {})
                 space = row.space or row.lane
-                candidate = (row.baseline_secs / row.secs, row.key)
-                if candidate > ratios.get(space, (0.0, "")):
+                candidate = (row.baseline_secs / row.secs, row.key, row.state)
+                if candidate > ratios.get(space, (0.0, "", "")):
                     ratios[space] = candidate
                     self._lessons.pop(place, None)
 
-    def machines(self, op_class: str) -> list[str]:
-        """The machines that there are lessons for, of one operator class."""
-        places = [place for place in self._best if place[0] == op_class]
-        return [machine_key for _, machine_key in places if self.lessons(op_class, machine_key)]
+    def _take_back(self, place: _Place, row: Outline) -> None:
+        """What was the fastest and is refuted leads no more; the next to be measured may."""
+        ratios = self._best.get(place, {}).get(row.task_key, {})
+        for space, (_, _, state) in [*ratios.items()]:
+            if state == row.state:
+                del ratios[space]
+                self._lessons.pop(place, None)
 
     def lessons(self, op_class: str, machine_key: str) -> tuple[Lesson, ...]:
         """The lessons that hold in one place, the best founded first."""
@@ -116,33 +133,30 @@ class Leaders:
             self._lessons[place] = _distilled(place, self._best.get(place, {}))
         return self._lessons[place]
 
-    def all_lessons(self) -> tuple[Lesson, ...]:
-        """The lessons that hold anywhere."""
-        return _ranked(lesson for place in self._best for lesson in self.lessons(*place))
-
 
 def _distilled(place: _Place, tasks: Mapping[str, _Ratios]) -> tuple[Lesson, ...]:
     spaces = {space for ratios in tasks.values() for space in ratios}
     lessons = (_lesson(*place, space, tasks) for space in spaces)
-    return _ranked(lesson for lesson in lessons if lesson.holds)
+    return ranked(lesson for lesson in lessons if lesson.holds)
 
 
-def _ranked(lessons: Iterable[Lesson]) -> tuple[Lesson, ...]:
-    return tuple(sorted(lessons, key=lambda lesson: (-len(lesson.supports), lesson.key)))
+def ranked(lessons: Iterable[Lesson]) -> tuple[Lesson, ...]:
+    """The strongest first."""
+    return tuple(sorted(lessons, key=lambda lesson: (-lesson.strength, lesson.key)))
 
 
 def _lesson(op_class: str, machine_key: str, space: str, tasks: Mapping[str, _Ratios]) -> Lesson:
     supports, contradicts, logs = [], [], []
     for ratios in tasks.values():
-        rivals = [ratio for other, (ratio, _) in ratios.items() if other != space]
+        rivals = [ratio for other, (ratio, *_) in ratios.items() if other != space]
         if space not in ratios or not rivals:
             continue
-        ratio, key = ratios[space]
+        ratio, key, _ = ratios[space]
         lead = ratio / max(rivals)
         logs.append(log(lead))
-        if lead >= _CLEAR:
+        if lead >= CLEAR:
             supports.append(key)
-        elif lead <= 1 / _CLEAR:
+        elif lead <= 1 / CLEAR:
             contradicts.append(key)
     geomean = exp(sum(logs) / len(logs)) if logs else 1.0
     text = f"{op_class}: {space} is {geomean:.2f}x the best other space over {len(logs)} tasks"

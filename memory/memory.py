@@ -15,7 +15,8 @@ from kope_tvm.memory.index import ExperienceIndex
 from kope_tvm.memory.lessons import Lesson
 from kope_tvm.memory.recall import recall
 from kope_tvm.memory.repairs import Fix
-from kope_tvm.memory.store import Stats, Store
+from kope_tvm.memory.stats import Stats
+from kope_tvm.memory.store import Store
 from kope_tvm.memory.transitions import Transition, transitions
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
@@ -65,6 +66,10 @@ class Memory:
         """Keep the facts of a machine, that recall may compare machines by them."""
         self.store.note_machine(spec)
 
+    def note_work_dir(self, work_dir: Path) -> None:
+        """Remember that a work_dir feeds this memory, that a damaged one be rebuilt from it."""
+        self.store.note_work_dir(work_dir)
+
     def recall(self, task: Task, limit: int = 8) -> tuple[Recalled, ...]:
         """What may help with a task, by this process's experience and everybody's."""
         with self._lock:
@@ -101,7 +106,7 @@ class Memory:
         """
         with self._lock:
             self._index.refresh()
-            lessons = self._index.leaders.all_lessons()
+            lessons = self._index.all_lessons()
         self.store.note_lessons(lessons)
         self._has_news = False
         return lessons

@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recall: the experiences most likely to help a task, ranked by similarity x value, and why.
+"""Recall: the experiences most likely to help a task, ranked by what each is worth, and why.
 
-The index is arrays by operator class; texts stay in the store and are fetched for what was chosen
-only.
+    score = task similarity * machine similarity * value * Q_valid * Q_fast * freshness
+            / (tokens / 128)^0.05 * 0.85^n
+
+`value` is the best known time of its task on its machine over its own. Q_valid and Q_fast are
+learned, see `memory.credit`; freshness is that of `memory.index`. Proposals of more than 128 tokens
+pay for them: a dear text loses to one a tenth as long where that is worth 0.9 of it. `n` counts the
+better examples of the same task, machine and space: they say much the same, and another space or
+task is worth a place. The last place goes to a warning, of what failed or took twice the best time,
+by similarity * (1 - value). The index is arrays by operator class; texts stay in the store and are
+fetched for what was chosen only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from heapq import merge
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kope_tvm.memory.experience import Experience, Recalled
-from kope_tvm.memory.index import ExperienceIndex
+from kope_tvm.memory.experience import Experience, Factors, Recalled
+from kope_tvm.memory.index import Array, ExperienceIndex, Worth
 from kope_tvm.memory.rows import measured_secs
 from kope_tvm.memory.shelf import Shelf
 from kope_tvm.memory.similarity import OTHER_CLASS
@@ -23,38 +33,87 @@ from kope_tvm.task import Task
 
 SLOW = 0.5
 """A value from which on down a measured experience is a warning rather than an example."""
+CHARS_PER_TOKEN = 4
+FREE_TOKENS = 128
+"""Up to which no proposal is dear."""
+THRIFT = 0.05
+"""Power of a proposal's tokens that its score is divided by."""
+AGAIN = 0.85
+"""What each better example of the same task, machine and space leaves of a score."""
+_LOOKED_AT = 12
+"""Examples that are looked at, a place."""
+_SPARE = 3
+"""Examples whose tokens are looked at, a place."""
 _FIRST_LOOK = 64
 _STRIDE = 32
 """Of how many rows one is looked at to guess where the greatest begin."""
 
 
+class _Place(NamedTuple):
+    """A row of a view with what orders it."""
+
+    score: float
+    choice: int
+    kind: tuple[str, int]
+    """Operator class and `Shelf.kind`."""
+    view: _View
+    row: int
+
+
 @dataclass(frozen=True)
 class _Hit:
+    place: _Place
     id: int
-    choice: int
     similarity: float
     value: float
-    score: float
+    factors: Factors
+
+    @property
+    def score(self) -> float:
+        return self.factors.score
+
+    def scoring(self, score: float) -> _Hit:
+        """The hit with another score."""
+        return replace(self, factors=replace(self.factors, score=score))
+
+    def costing(self, chars: int) -> _Hit:
+        """The hit with what its proposal costs taken off."""
+        tokens = chars // CHARS_PER_TOKEN
+        score = self.score * (FREE_TOKENS / max(tokens, FREE_TOKENS)) ** THRIFT
+        return replace(self, factors=replace(self.factors, tokens=tokens, score=score))
 
 
 @dataclass(frozen=True)
 class _View:
     """A shelf as one task sees it."""
 
+    op_class: str
     shelf: Shelf
-    similarity: NDArray[np.float64]
-    value: NDArray[np.float64]
+    worth: Worth
+    tasks: Array
+    machines: Array
+    similarity: Array
+    value: Array
 
-    def examples(self) -> Iterator[_Hit]:
+    @classmethod
+    def of(
+        cls, index: ExperienceIndex, op_class: str, task: Task, machines: Array, weight: float
+    ) -> _View:
+        shelf = index.shelves[op_class]
+        tasks = index.task_similarities(task, shelf) * weight
+        alike = tasks[shelf.task.values] * machines[shelf.machine.values]
+        return cls(op_class, shelf, index.worth(op_class), tasks, machines, alike, shelf.value())
+
+    def examples(self) -> Iterator[_Place]:
         """What was measured, most promising first."""
-        return self._ranked(self.similarity * self.value)
+        return self._ranked(self.similarity * self.worth.total)
 
-    def warnings(self) -> Iterator[_Hit]:
+    def warnings(self) -> Iterator[_Place]:
         """What failed or was slow, most telling first."""
         badness = self.similarity * (1.0 - self.value)
         return self._ranked(np.where(self.value <= SLOW, badness, 0.0))
 
-    def _ranked(self, score: NDArray[np.float64]) -> Iterator[_Hit]:
+    def _ranked(self, score: Array) -> Iterator[_Place]:
         """Rows of positive score, best first and of equals the newest; some come repeatedly."""
         size = _FIRST_LOOK
         while True:
@@ -63,22 +122,33 @@ class _View:
             if size < len(rows):
                 top = rows[np.argpartition(-score[rows], size)[:size]]
             for row in top[np.lexsort((-self.shelf.ids.values[top], -score[top]))]:
-                yield self._hit(int(row), float(score[row]))
+                yield self._place(int(row), float(score[row]))
             if size >= len(rows):
                 return
             size *= 8
 
-    def _hit(self, row: int, score: float) -> _Hit:
-        return _Hit(
-            int(self.shelf.ids.values[row]),
-            int(self.shelf.choice.values[row]),
-            float(self.similarity[row]),
-            float(self.value[row]),
-            score,
+    def _place(self, row: int, score: float) -> _Place:
+        kind = (self.op_class, int(self.shelf.kind.values[row]))
+        return _Place(score, int(self.shelf.choice.values[row]), kind, self, row)
+
+    def hit(self, place: _Place) -> _Hit:
+        """A place of this view with all that is to be told of it."""
+        shelf, worth, row = self.shelf, self.worth, place.row
+        slot = shelf.slot.values[row]
+        factors = Factors(
+            task_similarity=float(self.tasks[shelf.task.values[row]]),
+            machine_similarity=float(self.machines[shelf.machine.values[row]]),
+            q_valid=float(worth.valid[slot]),
+            q_fast=float(worth.fast[slot]),
+            freshness=float(worth.freshness[row]),
+            tokens=0,
+            score=place.score,
         )
+        similarity, value = float(self.similarity[row]), float(self.value[row])
+        return _Hit(place, int(shelf.ids.values[row]), similarity, value, factors)
 
 
-def _leading(score: NDArray[np.float64], size: int) -> NDArray[np.intp]:
+def _leading(score: Array, size: int) -> NDArray[np.intp]:
     """Rows that hold the `size` greatest positive scores and few others, or all positive ones."""
     sample = score[::_STRIDE]
     sample = sample[sample > 0]  # Leaves out NaN, which is hidden.
@@ -94,53 +164,74 @@ def _choose(index: ExperienceIndex, task: Task, limit: int) -> list[_Hit]:
     """The best examples in order, then one warning where there is one."""
     machines = index.machine_similarities(task)
     own = task.features.op_class
-    good: dict[int, _Hit] = {}
-    bad: dict[int, _Hit] = {}
+    good: dict[int, _Place] = {}
+    bad: dict[int, _Place] = {}
     for is_own in (True, False):
         views = [
-            _view(index, shelf, task, machines, 1.0 if is_own else OTHER_CLASS)
-            for name, shelf in index.shelves.items()
+            _View.of(index, name, task, machines, 1.0 if is_own else OTHER_CLASS)
+            for name in index.shelves
             if (name == own) is is_own
         ]
-        _fill(good, (view.examples() for view in views), limit)
-        leading = {hit.choice for hit in [*good.values()][: limit - 1] if hit.value > SLOW}
-        _fill(bad, (view.warnings() for view in views), 1, without=leading)
+        found: dict[int, _Place] = {}
+        _fill(found, (view.examples() for view in views), _LOOKED_AT * limit)
+        for place in _spread([*found.values()])[: _SPARE * limit]:
+            good.setdefault(place.choice, place)
+        _fill(bad, (view.warnings() for view in views), 1, without=_leading_choices(found, limit))
         if len(good) >= limit:
             break
-    return _joined([*good.values()], [*bad.values()], limit)
-
-
-def _view(
-    index: ExperienceIndex,
-    shelf: Shelf,
-    task: Task,
-    machines: NDArray[np.float64],
-    weight: float,
-) -> _View:
-    tasks = index.task_similarities(task, shelf) * weight
-    alike = tasks[shelf.task.values] * machines[shelf.machine.values]
-    return _View(shelf, alike, shelf.value())
+    return _joined(_thrifty(index, good), _thrifty(index, bad), limit)
 
 
 def _fill(
-    chosen: dict[int, _Hit],
-    sources: Iterable[Iterator[_Hit]],
+    chosen: dict[int, _Place],
+    sources: Iterable[Iterator[_Place]],
     limit: int,
     without: Set[int] = frozenset(),
 ) -> None:
     """Add the best of all sources, one a proposal, until there are `limit`."""
-    for hit in merge(*sources, key=lambda hit: -hit.score):
+    for place in merge(*sources, key=lambda place: -place.score):
         if len(chosen) >= limit:
             return
-        if hit.choice not in without:
-            chosen.setdefault(hit.choice, hit)
+        if place.choice not in without:
+            chosen.setdefault(place.choice, place)
+
+
+def _leading_choices(found: Mapping[int, _Place], limit: int) -> Set[int]:
+    """Proposals that are among the first examples: what works here is no warning."""
+    leading = list(found.values())[: limit - 1]
+    return {one.choice for one in leading if one.view.value[one.row] > SLOW}
+
+
+def _spread(places: Sequence[_Place]) -> list[_Place]:
+    """Places, best first, by what better ones of their kind leave of their scores."""
+    faded = zip(_faded([(one.kind, one.score) for one in places]), places, strict=True)
+    return [place for _, place in sorted(faded, key=lambda pair: -pair[0])]
+
+
+def _faded(scored: Iterable[tuple[tuple[str, int], float]]) -> Iterator[float]:
+    """The scores of kinds, best first, less what better ones of the same kind take."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for kind, score in scored:
+        yield score * AGAIN ** counts[kind]
+        counts[kind] += 1
+
+
+def _thrifty(index: ExperienceIndex, places: Mapping[int, _Place]) -> list[_Hit]:
+    """Hits in the order of their scores once tokens and likeness to better ones count."""
+    hits = [place.view.hit(place) for place in places.values()]
+    chars = index.source.proposal_chars([hit.id for hit in hits]) if hits else {}
+    costing = [hit.costing(chars[hit.id]) for hit in hits if hit.id in chars]
+    costing.sort(key=lambda hit: -hit.score)
+    faded = _faded([(hit.place.kind, hit.score) for hit in costing])
+    scored = [hit.scoring(score) for hit, score in zip(costing, faded, strict=True)]
+    return sorted(scored, key=lambda hit: -hit.score)
 
 
 def _joined(good: list[_Hit], bad: list[_Hit], limit: int) -> list[_Hit]:
     if limit < 2 or not bad:
         return good[:limit]
     warning = bad[0]
-    others = [hit for hit in good if hit.choice != warning.choice]
+    others = [hit for hit in good if hit.place.choice != warning.place.choice]
     return [*others[: limit - 1], warning]
 
 
@@ -164,7 +255,7 @@ def _recalled(hit: _Hit, experience: Experience, task: Task) -> Recalled:
     same = experience.machine_key == task.target.key
     where = "this machine" if same else experience.machine_key
     why = f"{what} on {where}, {_outcome(experience, hit.value)}, similarity {hit.similarity:.2f}"
-    return Recalled(experience, hit.similarity, hit.value, why)
+    return Recalled(experience, hit.similarity, hit.value, why, hit.factors)
 
 
 def _outcome(experience: Experience, value: float) -> str:

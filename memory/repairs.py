@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from kope_tvm.memory.database import TABLES
 
 _FAILED, _MENDED = TABLES["decision"].alias("failed"), TABLES["decision"].alias("mended")
 _REPAIR, _TASK = TABLES["repair"], TABLES["task"]
-_CHUNK = 500
-"""Rows a statement, below SQLite's limit on variables."""
 _LOOKED_AT = 200
 """The newest repairs of a failure that are ranked."""
 
@@ -33,36 +29,6 @@ class Fix:
     """Whether it was measured then, fast or slow."""
     turns: int
     """1 where it was the first attempt."""
-
-
-def link(connection: sa.Connection, keys: Sequence[str]) -> None:
-    """Draw the edges to the decisions of these keys."""
-    for start in range(0, len(keys), _CHUNK):
-        _link(connection, _MENDED.c.key.in_(keys[start : start + _CHUNK]))
-
-
-def link_all(connection: sa.Connection) -> None:
-    """Draw all edges that the decisions tell of, in whatever order they came."""
-    _link(connection)
-
-
-def _link(connection: sa.Connection, *which: Any) -> None:
-    found = (
-        sa.select(_FAILED.c.key, _MENDED.c.key, _MENDED.c.signature, _MENDED.c.repair_turn)
-        .join_from(
-            _MENDED,
-            _FAILED,
-            (_FAILED.c.task_key == _MENDED.c.task_key)
-            & (_FAILED.c.run_id == _MENDED.c.run_id)
-            & (_FAILED.c.state == _MENDED.c.repairs)
-            & (_FAILED.c.key != _MENDED.c.key),
-        )
-        # As text, for SQLite to see that its partial indices hold what is asked for.
-        .where(sa.text("mended.repairs <> ''"), sa.text("failed.code <> ''"), *which)
-    )
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    edges = make(_REPAIR).from_select([column.name for column in _REPAIR.c], found)
-    connection.execute(edges.on_conflict_do_nothing())
 
 
 def fixes(connection: sa.Connection, signature: str, op_class: str, limit: int) -> tuple[Fix, ...]:

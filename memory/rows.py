@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from hashlib import blake2b
 from math import isfinite
 from statistics import median
@@ -18,9 +19,7 @@ from kope_tvm.task import Features
 Row = dict[str, Any]
 
 NODES = ("task", "machine", "state", "proposal")
-"""Tables that a decision refers to."""
-DERIVED_EDGES = ("transfer",)
-"""Tables that refer to decisions; lessons and repairs follow from decisions and are made anew."""
+"""Tables that a decision refers to; those that refer to decisions follow from them."""
 
 
 class Outline(NamedTuple):
@@ -40,8 +39,12 @@ class Outline(NamedTuple):
     code: str
     suspicious: bool
     simulated: bool
-    is_change: bool
-    """Whether it says what it changed."""
+    change: str
+    """Empty where it does not say what it changed."""
+    cites: str
+    """As JSON."""
+    toolchain: str
+    at: float
 
 
 class Edge(NamedTuple):
@@ -54,6 +57,7 @@ class Edge(NamedTuple):
     change: str
     code: str
     reason: str
+    state: str
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class Machine:
         return cls(key, Facts(parts[1], vlen_bits=int(parts[2]), num_cores=int(parts[3])))
 
 
-def _text(value: str) -> str:
+def storable(value: str) -> str:
     """What both databases can hold: a model's reply may carry lone surrogates and NULs."""
     return value.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
 
@@ -91,18 +95,24 @@ def _finite(value: float) -> float:
 
 
 _CLEAN: dict[str, Callable[[Any], Any]] = {
-    "str": _text,
+    "str": storable,
     "int": int,
     "float": _finite,
     "bool": bool,
     "tuple[float, ...]": lambda values: tuple(float(v) for v in values if isfinite(v)),
-    "tuple[str, ...]": lambda values: tuple(map(_text, values)),
+    "tuple[str, ...]": lambda values: tuple(map(storable, values)),
     "Features": lambda value: value,
 }
 _FIELDS = tuple((item.name, _CLEAN[str(item.type)]) for item in fields(Experience))
-_LATER = ("repairs", "repair_turn", "signature")
-"""Fields that count in a key where they are set only: older experiences keep their keys."""
-_KEYED = tuple(name for name, _ in _FIELDS if name not in ("features", *_LATER))
+_LATER = (("repairs", "repair_turn", "signature"), ("source", "relative"))
+"""Fields that came with a migration each; they count in a key only where one of the migration's is
+set, so that older experiences keep their keys.
+"""
+LATER_DEFAULTS = {
+    item.name: item.default for item in fields(Experience) if item.name in sum(_LATER, ())
+}
+"""What a row of an older version lacks."""
+_KEYED = tuple(name for name, _ in _FIELDS if name not in ("features", *sum(_LATER, ())))
 
 
 def clean(experience: Experience) -> Experience:
@@ -123,23 +133,30 @@ def experience_key(experience: Experience) -> str:
 
 
 def _decision_key(cleaned: Experience) -> str:
-    later = [getattr(cleaned, name) for name in _LATER]
-    return content_key(*(getattr(cleaned, name) for name in _KEYED), *(later if any(later) else ()))
+    parts = [getattr(cleaned, name) for name in _KEYED]
+    for names in _LATER:
+        later = [getattr(cleaned, name) for name in names]
+        parts += later if any(later) else ()
+    return content_key(*parts)
 
 
-def task_row(experience: Experience) -> Row:
+def task_row(key: str, name: str, features: Features, seen_at: float) -> Row:
     """The task node; the newest features known of a task hold."""
-    features = experience.features
     return {
-        "key": experience.task_key,
-        "name": experience.task_name,
+        "key": key,
+        "name": name,
         "op_class": features.op_class,
         "flops": _finite(features.flops),
         "bytes_moved": _finite(features.bytes_moved),
         "num_blocks": int(features.num_blocks),
-        "features": json.dumps(asdict(features), sort_keys=True),
-        "seen_at": experience.at,
+        "features": _features_text(features),
+        "seen_at": seen_at,
     }
+
+
+@lru_cache(maxsize=1024)
+def _features_text(features: Features) -> str:
+    return json.dumps(asdict(features), sort_keys=True)
 
 
 def machine_row(machine: Machine, name: str, seen_at: float) -> Row:

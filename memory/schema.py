@@ -71,7 +71,16 @@ _REPAIRS = (
     "CREATE INDEX repair_signature ON repair (signature)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_NODES + _EDGES, _REPAIRS)
+_TRANSFERS = (
+    "ALTER TABLE decision ADD COLUMN source TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE decision ADD COLUMN relative TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX decision_source ON decision (source) WHERE source <> ''",
+    # A writer did not look at a task again that it had seen once.
+    """UPDATE task SET seen_at = (
+        SELECT coalesce(max(at), seen_at) FROM decision WHERE task_key = task.key)""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_NODES + _EDGES, _REPAIRS, _TRANSFERS)
 """Migration n (from 1) is item n - 1. Append; never change one that was released."""
 
 VERSION_TABLE = """CREATE TABLE IF NOT EXISTS schema_version (
@@ -90,6 +99,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "proposal_key", "proposer", "change", "round_no", "position", "accepted", "code", "reason",
         "suspicious", "run_secs", "secs", "baseline_secs", "noise", "tokens", "cites", "seed",
         "toolchain", "simulated", "run_id", "at", "repairs", "repair_turn", "signature",
+        "source", "relative",
     ),
     "repair": ("failed_key", "repaired_key", "signature", "turn"),
     "transfer": ("source_key", "target_key", "relative"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kope_tvm.memory.index import ExperienceIndex
 from kope_tvm.memory.rows import Edge
-from kope_tvm.memory.shelf import NO_EDGE, UNTUNED, Shelf
+from kope_tvm.memory.shelf import UNTUNED, Shelf
 from kope_tvm.task import Task
 
 _LOOKED_AT = 1 << 13
@@ -24,8 +24,6 @@ _FROM_UNTUNED = 0.5
 """Weight of a change to the untuned function: most that is done to it makes it faster."""
 _SPARE = 4
 """Candidates fetched a place, as many say the same."""
-_SCATTER = 0x9E3779B97F4A7C15 - (1 << 64)
-"""2^64 over the golden ratio as a signed number: keeps the states of different groups apart."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,8 @@ class Transition:
     """0..1 over task and machine."""
     space: str
     lane: str
+    state: str = ""
+    """What the change led to."""
 
     @property
     def is_negative(self) -> bool:
@@ -99,20 +99,14 @@ def transitions(index: ExperienceIndex, task: Task, *, limit: int = 8) -> tuple[
 def _edges(index: ExperienceIndex, shelf: Shelf, task: Task) -> _Edges:
     tasks = index.task_similarities(task, shelf)
     rows = _nearest(shelf, tasks)
-    parent = shelf.parent.values[rows]
-    before = np.where(
-        parent == UNTUNED,
-        shelf.untuned_secs.values[shelf.group.values[rows]],
-        _secs_before(shelf, rows),
-    )
-    after = shelf.secs.values[rows]
-    is_edge = (parent != NO_EDGE) & (before > 0) & ~np.isnan(after)
-    rows, before, after, parent = rows[is_edge], before[is_edge], after[is_edge], parent[is_edge]
+    before, after = shelf.secs_before(rows), shelf.secs.values[rows]
+    is_edge = ~np.isnan(before) & ~np.isnan(after)
+    rows, before, after = rows[is_edge], before[is_edge], after[is_edge]
     with np.errstate(divide="ignore"):
         log_ratio = np.log(before / after)
     machines = index.machine_similarities(task)
     similarity = tasks[shelf.task.values[rows]] * machines[shelf.machine.values[rows]]
-    weight = np.where(parent == UNTUNED, _FROM_UNTUNED, 1.0)
+    weight = np.where(shelf.parent.values[rows] == UNTUNED, _FROM_UNTUNED, 1.0)
     return _Edges(shelf.ids.values[rows], log_ratio, similarity, weight)
 
 
@@ -124,20 +118,6 @@ def _nearest(shelf: Shelf, tasks: NDArray[np.float64]) -> NDArray[np.int64]:
     is_near[order[: max(1, np.searchsorted(np.cumsum(counts[order]), _LOOKED_AT, "right"))]] = True
     rows = np.flatnonzero(is_near[shelf.task.values])
     return rows[-_LOOKED_AT:]
-
-
-def _secs_before(shelf: Shelf, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The time of each row's parent in the same group, NaN where it was not measured."""
-    secs, scatter = shelf.secs.values[rows], shelf.group.values[rows] * np.int64(_SCATTER)
-    measured = np.isfinite(secs)
-    states = (shelf.state.values[rows] ^ scatter)[measured]
-    if not len(states):
-        return np.full(len(rows), np.nan)
-    order = np.argsort(states, kind="stable")
-    wanted = shelf.parent.values[rows] ^ scatter
-    at = np.minimum(np.searchsorted(states[order], wanted), len(states) - 1)
-    found = order[at]
-    return np.where(states[found] == wanted, secs[measured][found], np.nan)
 
 
 def _worded(index: ExperienceIndex, edges: _Edges) -> list[Transition]:
@@ -163,4 +143,5 @@ def _transition(edge: Edge, log_ratio: float, similarity: float) -> Transition:
         similarity=similarity,
         space=edge.space,
         lane=edge.lane,
+        state=edge.state,
     )

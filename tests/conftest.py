@@ -11,6 +11,8 @@ import pytest
 # Before NumPy and TVM are imported: neither reads them again.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("TVM_NUM_THREADS", "2")
+# A new memory is to hold what its test puts there.
+os.environ.setdefault("KOPE_SEED", "off")
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 import sqlalchemy as sa
 
 from kope_tvm.memory import Experience, Stats, Store, experience_key
@@ -70,6 +71,15 @@ MENDED = replace(
     repair_turn=1,
     signature="E_BUILD no",
 )
+CARRIED = replace(
+    FIRST,
+    machine_key="llvm/k1/rvv/256/8",
+    state="s9",
+    proposal="wider",
+    run_id="another",
+    source=experience_key(FIRST),
+    relative='{"inner": "2*vlen"}',
+)
 
 
 def nth(number: int) -> Experience:
@@ -78,9 +88,9 @@ def nth(number: int) -> Experience:
 
 def tables(store: Store) -> dict[str, list[tuple[object, ...]]]:
     """All rows but for local ids, in one order."""
-    names = ("task", "machine", "state", "proposal", "decision", "repair")
+    names = ("task", "machine", "state", "proposal", "decision", "repair", "transfer")
     found = {}
-    with store._database.reading() as connection:
+    with store.database.reading() as connection:
         for name in names:
             columns = [column for column in TABLES[name].c if column.name != "id"]
             found[name] = sorted(tuple(row) for row in connection.execute(sa.select(*columns)))
@@ -127,6 +137,26 @@ class StoreChecks:
             assert list(store.experiences())[-1] == MENDED
             edge = (experience_key(FAILED), experience_key(MENDED), "E_BUILD no", 1)
             assert tables(store)["repair"] == [edge]
+            assert store.stats().repairs == 1
+
+    @pytest.mark.parametrize("is_source_first", [True, False])
+    def test_a_transfer_is_an_edge_from_what_was_carried_over_whichever_comes_first(
+        self, new_place: NewPlace, is_source_first: bool
+    ) -> None:
+        pair = [FIRST, CARRIED] if is_source_first else [CARRIED, FIRST]
+        with Store.open(new_place()) as store:
+            for experience in pair:
+                store.record(experience)
+            assert list(store.experiences()) == pair
+            edge = (experience_key(FIRST), experience_key(CARRIED), '{"inner": "2*vlen"}')
+            assert tables(store)["transfer"] == [edge]
+            assert store.stats().transfers == 1
+
+    def test_a_repair_that_comes_before_what_failed_is_an_edge(self, new_place: NewPlace) -> None:
+        with Store.open(new_place()) as store:
+            store.record(MENDED)
+            assert store.stats().repairs == 0
+            store.record(FAILED)
             assert store.stats().repairs == 1
 
     def test_fixes_are_those_that_worked_and_one_that_did_not(self, new_place: NewPlace) -> None:
@@ -176,7 +206,9 @@ class StoreChecks:
                 plans=0,
                 rewrites=0,
                 failures=1,
+                suspicious=0,
                 repairs=0,
+                transfers=0,
                 lessons=0,
                 runs=2,
             )
@@ -205,7 +237,7 @@ class StoreChecks:
     def test_merge_is_idempotent_commutative_and_lossless(self, new_place: NewPlace) -> None:
         rng = random.Random(3)
         newer = replace(FIRST.features, num_blocks=5)
-        some = [nth(i) for i in range(40)] + [FAILED, MENDED]
+        some = [nth(i) for i in range(40)] + [FAILED, MENDED, CARRIED]
         some += [replace(nth(i), features=newer, at=2000.0) for i in range(40, 45)]
         for _ in range(5):
             halves = [[e for e in some if rng.random() < 0.6] for _ in "ab"]

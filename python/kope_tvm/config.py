@@ -26,7 +26,9 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 _FILE = "kope.toml"
 _TEXTS = ("base_url", "api_key_env", "model")
+_FLAGS = ("seed",)
 _NUMBERS = ("deadline_secs", "max_in_flight", "usd_per_million_input", "usd_per_million_output")
+_ON_OFF = {"on": True, "off": False}
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -83,7 +85,7 @@ def load_endpoint(home: Path, environment: Mapping[str, str] = os.environ) -> En
 
     Raises UsageError for a malformed file or variable, naming it.
     """
-    path = next((folder / _FILE for folder in (Path(), home) if (folder / _FILE).is_file()), None)
+    path = _settings_file(home)
     given = _read(path) if path else {}
     settings = _Settings(given, str(path or ""), environment)
     key_env = _variable(*settings.text("api_key_env", "", "OPENAI_API_KEY"))
@@ -100,6 +102,23 @@ def load_endpoint(home: Path, environment: Mapping[str, str] = os.environ) -> En
             _price(*settings.number("usd_per_million_output", "", 0.0)),
         ),
     )
+
+
+def wants_seed(home: Path, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether a new memory starts with the experience that ships with kope.
+
+    `KOPE_SEED=off`, or `seed = false` in `kope.toml`, says no. Raises UsageError as
+    `load_endpoint` does.
+    """
+    if told := environment.get("KOPE_SEED"):
+        if told.lower() not in _ON_OFF:
+            raise UsageError(f"KOPE_SEED {told!r}: expected {' or '.join(_ON_OFF)}")
+        return _ON_OFF[told.lower()]
+    path = _settings_file(home)
+    value = _read(path).get("seed", True) if path else True
+    if not isinstance(value, bool):
+        raise UsageError(f"{path}: seed is a {type(value).__name__}; expected true or false")
+    return value
 
 
 def without_credentials(text: str) -> str:
@@ -135,6 +154,10 @@ class _Settings:
         return value, f"{self.path}: {key}"
 
 
+def _settings_file(home: Path) -> Path | None:
+    return next((folder / _FILE for folder in (Path(), home) if (folder / _FILE).is_file()), None)
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -142,7 +165,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: not TOML: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
-    known = (*_TEXTS, *_NUMBERS)
+    known = (*_TEXTS, *_NUMBERS, *_FLAGS)
     for key in data:
         if key not in known:
             raise UsageError(f"{path}: unknown key {key!r}; known keys: {', '.join(known)}")

@@ -10,12 +10,14 @@ from itertools import count
 from kope_tvm.candidate import Candidate
 from kope_tvm.context import Trial
 from kope_tvm.outcome import Measurement, Verdict
-from kope_tvm.performance import Comparison, compared
+from kope_tvm.performance import GAMMA, compared
 from kope_tvm.proposal import Proposal
 from kope_tvm.seam import Device
 
 NUM_FINALISTS = 3
 NUM_TURNS = 2
+MAX_TURNS = 6
+"""One slow turn of so many is no noise of the others."""
 MAX_FINALS = 3
 """More are held only while the fastest is one that was never proved."""
 CLOSE = 1.3
@@ -47,23 +49,30 @@ def finals(
             yield trial, measurement
 
 
-def against(challenger: Candidate, incumbent: Candidate, device: Device) -> Comparison:
-    """The two measured in turns; `device` must prove them."""
-    turns = _turns([challenger, incumbent], device)
-    return compared(_together(turns[0]), _together(turns[1]))
+def against(
+    challenger: Candidate, incumbent: Candidate, device: Device, plain: Device
+) -> tuple[Measurement, Measurement]:
+    """What became of the two, measured in turns: all times, or the first failure.
+
+    More turns are taken while the challenger is ahead, but by no more than the noise. `device` must
+    prove the challenger; the incumbent was proved before, and `plain` may only time it.
+    """
+    ours: list[Measurement] = []
+    theirs: list[Measurement] = []
+    for turn in range(1, MAX_TURNS + 1):
+        ours += [measurement for _, measurement in device.measure([challenger])]
+        if not ours[-1].ok:
+            break
+        theirs += [measurement for _, measurement in plain.measure([incumbent])]
+        found = compared(_together(ours), _together(theirs))
+        if turn >= NUM_TURNS and not GAMMA <= found.gain < found.needed:
+            break
+    return _together(ours), _together(theirs) if theirs else Measurement()
 
 
 def remeasured(trial: Trial, measurement: Measurement) -> Trial:
     """The same trial as its finals left it."""
     return replace(trial, measurement=measurement)
-
-
-def times_on_record(trial: Trial, measurement: Measurement) -> tuple[float, ...]:
-    """What replaces a trial's times: failures, and more of them, where its finals refuted it."""
-    assert trial.measurement is not None
-    if measurement.ok:
-        return measurement.run_secs
-    return (FAILED_SECS,) * (len(trial.measurement.run_secs) + 1)
 
 
 def _is_settled(finalists: Sequence[Trial], held: set[str], *, is_late: bool) -> bool:

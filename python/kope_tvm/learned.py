@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm_ffi
 from tvm import IRModule, tirx
@@ -20,10 +20,12 @@ from kope_tvm.manifest import Coverage
 from kope_tvm.outcome import Verdict
 from kope_tvm.records import open_database, trace_key
 from kope_tvm.rewrite.parse import rewritten
+from kope_tvm.settled import Settled
 from kope_tvm.workbench import TVM_ERRORS, state_of, trace_text
 from kope_tvm.written import Written
 
 _DATABASE_FILES = ("database_workload.json", "database_tuning_record.json")
+_NONE: Mapping[str, str] = {}
 _TARGET_KEYS = ("kind", "mcpu", "mattr", "arch")
 
 
@@ -49,14 +51,25 @@ class _Option:
     """The module, or why there is none."""
 
 
+class _Made(NamedTuple):
+    """A function that does not stay as it is, and by what; its gain, 0 where unknown."""
+
+    name: str
+    lane: str
+    gain: float
+
+
 class Learned:
     """A stock database, and what a work_dir has beside it."""
 
-    def __init__(self, database: Any, target: Target, written: Written) -> None:
+    def __init__(
+        self, database: Any, target: Target, written: Written, settled: Settled | None = None
+    ) -> None:
         """`database` None knows nothing."""
         self._database = database
         self._target = target
         self._written = written
+        self._settled = settled
 
     @classmethod
     def open(cls, work_dir: str | Path | None, target: Target) -> Learned:
@@ -69,27 +82,43 @@ class Learned:
         if work_dir is not None and all((folder / name).is_file() for name in _DATABASE_FILES):
             database = open_database(folder)
             _refuse_another_target(database, target, folder)
-        return cls(database, target, Written(folder))
+        return cls(database, target, Written(folder), Settled(folder))
 
-    def apply(self, mod: IRModule) -> tuple[IRModule, Coverage]:
-        """Schedule every PrimFunc with the fastest on record; the others stay as they are."""
+    def apply(
+        self, mod: IRModule, *, untuned: Mapping[str, str] = _NONE
+    ) -> tuple[IRModule, Coverage]:
+        """Schedule every PrimFunc with the fastest on record; the others stay as they are.
+
+        `untuned` names functions that stay, each with the reason.
+        """
         applied = mod.clone()
-        hit: list[str] = []
-        lanes: list[str] = []
+        made: list[_Made] = []
         fallback: list[str] = []
         failed: list[str] = []
         for var, func in sorted(mod.functions.items(), key=lambda item: str(item[0].name_hint)):
             if not isinstance(func, tirx.PrimFunc):
                 continue
-            choice = self.choose(func)
-            failed += [f"{var.name_hint}: {reason}" for reason in choice.failures]
+            name = str(var.name_hint)
+            choice = Choice(None, failures=(untuned[name],)) if name in untuned else None
+            choice = choice or self.choose(func)
+            failed += [f"{name}: {reason}" for reason in choice.failures]
             if choice.func is None:
-                fallback.append(var.name_hint)
+                fallback.append(name)
                 continue
             applied.update_func(var, choice.func)
-            hit.append(var.name_hint)
-            lanes.append(choice.lane)
-        return applied, Coverage(tuple(hit), tuple(fallback), tuple(failed), tuple(lanes))
+            made.append(_Made(name, choice.lane, self._gain(func)))
+        return applied, Coverage(
+            hit=tuple(one.name for one in made),
+            fallback=tuple(fallback),
+            failed=tuple(failed),
+            lanes=tuple(one.lane for one in made),
+            gains=tuple(one.gain for one in made),
+        )
+
+    def _gain(self, func: tirx.PrimFunc) -> float:
+        """Over the untuned function, as its finals ended; 0 where none were held."""
+        found = self._settled.comparison(state_of(as_task_module(func))) if self._settled else None
+        return found.gain if found and found.accepted else 0.0
 
     def choose(self, func: tirx.PrimFunc) -> Choice:
         """The fastest on record that can still be applied."""

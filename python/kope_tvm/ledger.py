@@ -6,26 +6,32 @@ the user's memory: a kill between two of them is made good when the work_dir is 
 
 A rewrite is a record of its own workload: under the original's its trace would not replay, and
 MetaSchedule, which replays every record as it loads, could read none of them.
+
+A record holds the median as often as its function was timed: MetaSchedule goes by the mean, and
+must take for the best what was proved to be. An outcome that the finals refuted is followed by
+another of the same state: the last word counts.
 """
 
 from __future__ import annotations
 
-import fcntl
-import signal
-import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 from kope_tvm.candidate import Candidate
 from kope_tvm.errors import StorageError, WorkDirError
+from kope_tvm.finals import FAILED_SECS
+from kope_tvm.lock import locked, uninterrupted
 from kope_tvm.memory.experience import Experience, Recalled
 from kope_tvm.memory.memory import Memory
 from kope_tvm.memory.store import Store
+from kope_tvm.memory.work_dirs import JOURNAL
+from kope_tvm.outcome import Measurement
+from kope_tvm.performance import Comparison
 from kope_tvm.records import RecordKey, Records, cut_torn_line, trace_key
 from kope_tvm.settled import Settled
 from kope_tvm.target import TargetSpec
@@ -33,8 +39,8 @@ from kope_tvm.task import Task
 from kope_tvm.workbench import trace_text
 from kope_tvm.written import Written
 
-_JOURNAL = "experience.sqlite"
 _LOST = "it no longer applies"
+_STOPPED = Measurement(stage="check", code="E_REFUTED", error="by a run that was stopped then")
 
 
 class Ledger:
@@ -50,8 +56,11 @@ class Ledger:
         self._keys: dict[tuple[str, str], RecordKey] = {}
         """Of plans and rewrites, by task and state: only their trace, made anew, tells."""
         self._lost: set[tuple[str, str]] = set()
-        self._lock = _locked(work_dir)
+        self._mended: set[str] = set()
+        """Tasks of which a record was missing, and the finals' times with it."""
+        self._lock = locked(work_dir)
         try:
+            memory.note_work_dir(work_dir)
             self._open()
         except BaseException:
             self._lock.close()
@@ -61,7 +70,7 @@ class Ledger:
         with self._kept():
             self.notices += cut_torn_line(self.work_dir)
         self._settled = Settled(self.work_dir)
-        self._journal = Store.open(str(self.work_dir / _JOURNAL))
+        self._journal = Store.open(str(self.work_dir / JOURNAL))
         if self._journal.notice:
             self.notices.append(self._journal.notice)
         try:
@@ -72,10 +81,13 @@ class Ledger:
             raise
 
     def past(self, task: Task) -> list[Experience]:
-        """What this work_dir knows of a task, oldest first, with the finals' times."""
+        """What this work_dir knows of a task, oldest first, with the finals' times.
+
+        Of what was refuted later, that.
+        """
         times = self._records.times()
-        journalled = (self._as_it_stands(one) for one in self._journalled(task))
-        return [self._with_times(one, times) for one in journalled]
+        known = (self._as_it_stands(one) for one in _last_words(self._journalled(task)))
+        return [self._with_times(one, times) for one in known]
 
     def _as_it_stands(self, experience: Experience) -> Experience:
         """The experience, refused where it no longer applies: it must not be the one to beat."""
@@ -83,9 +95,19 @@ class Ledger:
             return experience
         return replace(experience, accepted=False, run_secs=(), code="E_REPLAY", reason=_LOST)
 
-    def is_settled(self, task: Task) -> bool:
-        """Whether the task's finals were held on all that is known of it."""
-        return self._settled.holds(task.key, len(self._journalled(task)))
+    def is_settled(self, task: Task, untouched: Any) -> bool:
+        """Whether the task's finals were held on all that is known of it, and are on record.
+
+        `untouched` is the untuned function's trace.
+        """
+        is_whole = task.key not in self._mended and (
+            self.comparison(task) is None or _key(task, untouched) in self._records.times()
+        )
+        return is_whole and self._settled.holds(task.key, len(self._journalled(task)))
+
+    def comparison(self, task: Task) -> Comparison | None:
+        """How the finals ended: the fastest beside the untuned function."""
+        return self._settled.comparison(task.key)
 
     def _journalled(self, task: Task) -> list[Experience]:
         return sorted(self._journal.experiences(task_key=task.key), key=lambda one: one.at)
@@ -115,7 +137,7 @@ class Ledger:
 
         Raises StorageError where the disk is full; what was recorded before is kept.
         """
-        with _uninterrupted(), self._kept():
+        with uninterrupted(), self._kept():
             self._journal.record(experience)
             if candidate is not None and experience.run_secs:
                 self._keep(experience, candidate, known=())
@@ -138,7 +160,7 @@ class Ledger:
             self._written.keep(task_key, key, candidate.proposal)
             if key in known:
                 return
-        self._records.commit(workload, trace, experience.run_secs)
+        self._records.commit(workload, trace, _levelled(experience.run_secs))
 
     def _say_lost(self, experience: Experience, why: str) -> None:
         self.notices.append(
@@ -152,29 +174,78 @@ class Ledger:
         journalled = self._journalled(task)
         with self._kept():
             self._memory.record_many(journalled)
-            for experience in journalled:
-                if not experience.run_secs or self._key_of(experience) in known:
+            for experience in _last_words(journalled):
+                if not experience.run_secs:
                     continue
-                candidate = replay(experience)
-                if candidate is None:
-                    self._lost.add((task.key, experience.state))
-                    self._say_lost(experience, _LOST)
-                else:
-                    self._keep(experience, candidate, known)
+                if self._key_of(experience) not in known:
+                    self._keep_again(experience, replay(experience), known)
+                key = self._key_of(experience)
+                if key and min(known.get(key, ()), default=0.0) >= FAILED_SECS:
+                    self._take_back(experience, _STOPPED)
 
-    def settle(self, task: Task, times: Mapping[str, tuple[float, ...]]) -> None:
-        """Put the finals' times, by the state measured, into MetaSchedule's records."""
-        right = [one for one in self._journalled(task) if one.run_secs and one.state in times]
-        keys = ((self._key_of(one), times[one.state]) for one in right)
+    def _keep_again(
+        self, experience: Experience, candidate: Candidate | None, known: Collection[RecordKey]
+    ) -> None:
+        if candidate is None:
+            self._lost.add((experience.task_key, experience.state))
+            self._say_lost(experience, _LOST)
+        else:
+            self._keep(experience, candidate, known)
+            if self._key_of(experience) not in known:
+                self._mended.add(experience.task_key)
+
+    def refute(self, task: Task, state: str, failed: Measurement) -> None:
+        """Take back that a state was right: first where others look for the best.
+
+        A kill before the journal knows of it is made good when the work_dir is opened again.
+        """
+        for experience in _last_words(self._journalled(task)):
+            if experience.state == state and experience.run_secs:
+                with uninterrupted(), self._kept():
+                    key = self._key_of(experience)
+                    self._records.settle({key: (FAILED_SECS,)} if key else {})
+                    self._take_back(experience, failed)
+
+    def _take_back(self, experience: Experience, failed: Measurement) -> None:
+        """Put its failure on record, in the journal and in the memory."""
+        word = replace(
+            experience,
+            code=failed.code,
+            reason=failed.error,
+            suspicious=failed.suspicious,
+            run_secs=(),
+            noise=0.0,
+            tokens=0,
+            repairs="",
+            repair_turn=0,
+            signature="",
+            at=max(time.time(), experience.at),
+        )
+        self._journal.record(word)
+        self._memory.record(word)
+
+    def settle(
+        self, task: Task, times: Mapping[str, tuple[float, ...]], comparison: Comparison | None
+    ) -> None:
+        """Put the finals' times, by the state measured, into MetaSchedule's records.
+
+        `comparison` is the fastest beside the untuned function; None where there is none.
+        """
+        journalled = self._journalled(task)
+        right = [one for one in _last_words(journalled) if one.run_secs and one.state in times]
+        keys = ((self._key_of(one), _levelled(times[one.state])) for one in right)
         with self._kept():
             self._records.settle({key: run_secs for key, run_secs in keys if key})
-            self._settled.note(task.key, len(self._journalled(task)))
+            self._settled.note(task.key, len(journalled), comparison)
+        self._mended.discard(task.key)
 
     def keep_baseline(self, task: Task, trace: Any, secs: float) -> None:
-        """Put the untuned function among MetaSchedule's records, once."""
-        key = RecordKey(task.key, trace_key(trace_text(trace)))
-        if secs and key not in self._records.times():
-            with self._kept():
+        """Put the untuned function among MetaSchedule's records, or its time right there."""
+        key = _key(task, trace)
+        with self._kept():
+            if key in self._records.times():
+                self._records.settle({key: (secs,)})
+            else:
                 self._records.commit(task.key, trace, (secs,))
 
     def open_workload(self, mod: Any) -> None:
@@ -214,38 +285,16 @@ class Ledger:
             return
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait, that an outcome is kept in all places or none."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    waiting: list[FrameType | None] = []
-    signal.signal(signal.SIGINT, lambda _, frame: waiting.append(frame))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if waiting:
-            handler(signal.SIGINT, waiting[0])
+def _key(task: Task, trace: Any) -> RecordKey:
+    return RecordKey(task.key, trace_key(trace_text(trace)))
 
 
-def _locked(work_dir: Path) -> TextIO:
-    try:
-        work_dir.mkdir(parents=True, exist_ok=True)
-        handle = (work_dir / ".lock").open("a")
-    except OSError as error:
-        raise WorkDirError(
-            f"work_dir {str(work_dir)!r}: {error.strerror}; expected a folder that can be written; "
-            "give another --work-dir"
-        ) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        handle.close()
-        raise WorkDirError(
-            f"work_dir {str(work_dir)!r} is in use by another tuning; "
-            "wait for it, or give another --work-dir"
-        ) from None
-    return handle
+def _last_words(experiences: Sequence[Experience]) -> list[Experience]:
+    """Of what went to the device more than once, the last outcome; they come oldest first."""
+    last = {one.state: one for one in experiences if one.accepted}
+    return [one for one in experiences if not one.accepted or last[one.state] is one]
+
+
+def _levelled(run_secs: Sequence[float]) -> tuple[float, ...]:
+    """The median as often as there are times."""
+    return (median(run_secs),) * len(run_secs)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kope_tvm.errors import UsageError
+from kope_tvm.gains import Gains
 from kope_tvm.tensor_spec import TensorSpec
 
 _MARK = b"\nkope-tvm artifact 1\n"
@@ -25,9 +26,20 @@ class Coverage:
     hit: tuple[str, ...] = ()
     fallback: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
-    """What was faster on record and could not be applied: `name: reason`."""
+    """What was faster on record and could not be applied, or made the model wrong: `name: reason`.
+    """
     lanes: tuple[str, ...] = ()
     """By what each of `hit` was made: `decisions`, `plan` or `rewrite`."""
+    gains: tuple[float, ...] = ()
+    """How many times as fast as the untuned function each of `hit` was beside it when it was tuned;
+    0 where it never was, as in a work_dir of MetaSchedule's own.
+    """
+
+    @property
+    def speedup(self) -> Gains:
+        """The functions' gains, as far as they are known."""
+        num_functions = len(self.hit) + len(self.fallback)
+        return Gains(tuple(gain for gain in self.gains if gain > 0), num_functions)
 
     def __str__(self) -> str:
         total = len(self.hit) + len(self.fallback)

@@ -15,9 +15,9 @@ memory_option = click.option("--memory", metavar="URL", help="A SQLAlchemy URL o
 
 def open_memory(url: str | None) -> Memory:
     """Open it, and say on stderr what the user should hear about that."""
-    from kope_tvm.memory.memory import Memory
+    from kope_tvm.seeded import open_seeded
 
-    opened = Memory.open(url)
+    opened = open_seeded(url)
     if opened.notice:
         click.echo(opened.notice, err=True)
     return opened

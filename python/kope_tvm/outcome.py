@@ -51,6 +51,8 @@ class Measurement:
     build_secs: float = 0.0
     device_secs: float = 0.0
     """Wall seconds the device was held."""
+    check_secs: float = 0.0
+    """Of those, what comparing outputs took: tensors, calls made for it alone, comparisons."""
     max_error: float = 0.0
     """Largest error, in units of the allowed one; 0 where unchecked."""
     is_proven: bool = False

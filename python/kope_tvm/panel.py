@@ -13,8 +13,11 @@ from kope_tvm.seam import Proposer
 SKETCH_FLOOR = 0.25
 """Share of every batch that stock search keeps, so that kope cannot do much worse than stock."""
 
-_GUESSES = frozenset({"rules", "algebra"})
+_GUESSES = frozenset({"rules", "algebra", "rewind"})
 """They have few to make and stand no search: each comes whole and first."""
+
+_FREE_OF_FLOOR = frozenset({"sketch", "rewind"})
+"""The floor itself, and who is given the last trials on purpose."""
 
 _NEAR_BEST = 1.03
 """A trial within this factor of the best so far counts as a success of its proposer."""
@@ -78,7 +81,7 @@ class Panel:
 
     def _floor_after(self, name: str, wanted: int) -> int:
         floor = max(1, int(wanted * SKETCH_FLOOR)) if wanted > 1 else 0
-        return floor if name != "sketch" and "sketch" in self._proposers else 0
+        return floor if name not in _FREE_OF_FLOOR and "sketch" in self._proposers else 0
 
 
 def _was_tuned_before(context: Context) -> bool:

@@ -39,6 +39,9 @@ class Comparison:
     """How many times as fast, by the medians; 0 where it has no time."""
     needed: float
     """The gain from which it is faster."""
+    code: str = ""
+    """Why it is not correct; empty where it is, or was never proved."""
+    reason: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -56,6 +59,8 @@ def compared(challenger: Measurement, incumbent: Measurement) -> Comparison:
         faster=gain >= needed,
         gain=gain,
         needed=needed,
+        code=challenger.code,
+        reason=challenger.error,
     )
 
 

@@ -35,6 +35,12 @@ class Origin:
     """Experiences it was conditioned on."""
     tokens: int = 0
     repair: Repair | None = None
+    source: str = ""
+    """Key of the experience of another task or machine that it was carried over from; empty for
+    none.
+    """
+    relative: str = ""
+    """What was carried over, in units of the hardware."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import prod
 
 from kope_tvm.chat.dialogue import Spent
 from kope_tvm.context import Trial
-from kope_tvm.performance import GAMMA
+from kope_tvm.gains import Gains
+from kope_tvm.performance import GAMMA, Comparison
 from kope_tvm.proposal import Decisions, Proposal, Rewrite, lane_of
 from kope_tvm.round import Tuning
 
@@ -38,11 +38,26 @@ class TaskReport:
     """Candidates that did not build, ran wrong, crashed or timed out."""
     refusals: tuple[tuple[str, int], ...] = ()
     """How many were refused or failed by which code, the most frequent first."""
+    correct: bool = False
+    """Whether the best was right on every case when it was measured beside the untuned function."""
+    suspicious: bool = False
+    """Whether it was refused for what only a cheat does."""
+    faster: bool = False
+    """Whether its gain is the needed one."""
+    gain: float = 0.0
+    """How many times as fast as the untuned function it was beside it; 0 where it was not."""
+    needed: float = GAMMA
+    """What it takes to replace the untuned function: `max(1.03, 1 + 2 x noise)`."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the best replaces the untuned function."""
+        return self.correct and self.faster and not self.suspicious
 
     @property
     def speedup(self) -> float:
-        """Untuned over best; 1.0 where the compiler's baseline stays."""
-        return max(1.0, self.baseline_secs / self.best_secs) if self.best_secs else 1.0
+        """Over the untuned function; 1.0 where that stays."""
+        return self.gain if self.accepted else 1.0
 
 
 @dataclass(frozen=True)
@@ -72,26 +87,31 @@ class TuneReport:
 
     @property
     def num_optimised(self) -> int:
-        """Functions that became faster by `GAMMA` at least; the others fell back."""
-        return len(self._gains)
+        """Functions that were replaced by something faster; the others fell back."""
+        return self.gains.num_optimised
 
     @property
     def speedup_of_all(self) -> float:
         """The geometric mean over all functions, a fallback counted as 1.0."""
-        return prod(self._gains) ** (1 / max(1, len(self.tasks)))
+        return self.gains.of_all
 
     @property
     def speedup_of_optimised(self) -> float:
         """The geometric mean over the functions that did not fall back; 1.0 where all did."""
-        return prod(self._gains) ** (1 / max(1, self.num_optimised))
+        return self.gains.of_optimised
 
     @property
-    def _gains(self) -> list[float]:
-        return [task.speedup for task in self.tasks if task.speedup >= GAMMA]
+    def gains(self) -> Gains:
+        """Both means side by side."""
+        return Gains(tuple(task.gain for task in self.tasks if task.accepted), len(self.tasks))
 
 
-def task_report(tuning: Tuning) -> TaskReport:
-    """What became of one task, this run's trials and those it resumed."""
+def task_report(tuning: Tuning, comparison: Comparison | None = None) -> TaskReport:
+    """What became of one task, this run's trials and those it resumed.
+
+    `comparison` is its fastest beside the untuned function.
+    """
+    found = comparison or Comparison(False, False, False, 0.0, GAMMA)
     measured = [trial for trial in tuning.trials if trial.measurement is not None]
     best = min(measured, key=lambda trial: trial.secs, default=None)
     right = best if best is not None and best.secs < float("inf") else None
@@ -107,6 +127,11 @@ def task_report(tuning: Tuning) -> TaskReport:
         refused=len(tuning.trials) - len(measured),
         failed=sum(1 for trial in measured if trial.secs == float("inf")),
         refusals=_refusals(tuning.trials),
+        correct=found.correct,
+        suspicious=found.suspicious,
+        faster=found.faster,
+        gain=found.gain,
+        needed=found.needed,
     )
 
 

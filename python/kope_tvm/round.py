@@ -180,6 +180,8 @@ class Tuning:
             repairs=origin.repair.state if origin.repair else "",
             repair_turn=origin.repair.turn if origin.repair else 0,
             signature=origin.repair.signature if origin.repair else "",
+            source=origin.source,
+            relative=origin.relative,
         )
 
 

@@ -21,3 +21,5 @@ class Seat:
     """None where there is no model to ask."""
     waiting: Stopwatch = field(default_factory=Stopwatch)
     """Runs while a round waits for the model and nothing is measured."""
+    rewind: int = 0
+    """Trials at the end that undo single decisions of the best."""

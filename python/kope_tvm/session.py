@@ -11,11 +11,9 @@ from pathlib import Path
 
 from kope_tvm import registry
 from kope_tvm.allocation import Allocation
-from kope_tvm.candidate import Candidate
+from kope_tvm.ceiling import Ceiling
 from kope_tvm.chat.dialogue import Dialogue, Spent
 from kope_tvm.context import Trial
-from kope_tvm.feedback.roof import Roof, kept_roof, measured_roof
-from kope_tvm.finals import finals, remeasured, times_on_record
 from kope_tvm.gates import load_gates
 from kope_tvm.ledger import Ledger
 from kope_tvm.measure.pool import Pool
@@ -23,12 +21,14 @@ from kope_tvm.memory.experience import Experience
 from kope_tvm.memory.memory import Memory
 from kope_tvm.outcome import Measurement, Verdict
 from kope_tvm.panel import Panel
-from kope_tvm.performance import least_secs
-from kope_tvm.progress import Progress
+from kope_tvm.performance import Comparison, least_secs
+from kope_tvm.pool_device import PoolDevice
+from kope_tvm.progress import Progress, SilentProgress
 from kope_tvm.report import TuneReport, task_report
 from kope_tvm.round import Run, Tuning
 from kope_tvm.seam import Gate, Proposer
 from kope_tvm.seat import Seat
+from kope_tvm.settlement import Settlement
 from kope_tvm.stopwatch import Stopwatch
 from kope_tvm.task import Task
 from kope_tvm.workbench import Workbench, proposal_of, replayed
@@ -54,6 +54,8 @@ class Means:
     home: Path
     """Where the user's own files are kept: what was found out about machines and endpoints."""
     dialogue: Dialogue | None = None
+    rewind: int = 0
+    """Trials at the end that undo single decisions of the best."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,16 @@ class Session:
         self._waiting = Stopwatch()
         gates = load_gates()
         self._tunings = [self._tuning(bench, gates) for bench in self._benches]
-        self._roof: Roof | None = None
+        self._comparisons: dict[int, Comparison | None] = {}
+        self._ceiling = Ceiling(means.pool, tasks[0].target, means.home)
+        self._progress: Progress = SilentProgress()
         self._measure_secs = 0.0
         self._first_trial_secs = 0.0
 
     def tune(self, trials: Trials, progress: Progress, started: float) -> TuneReport:
         """Run rounds until the trials are used up or nothing is left to try."""
         count = _Count(resumed=[len(self._measured(tuning)) for tuning in self._tunings])
+        self._progress = progress
         progress.start(trials.in_all)
         allocation = Allocation(self._tunings)
         try:
@@ -100,7 +105,7 @@ class Session:
                 for trial in self._round(index, wanted, left):
                     self._first_trial_secs = self._first_trial_secs or time.perf_counter() - started
                     count.add(index, trial)
-                    self._raise_roof(self._tunings[index], trial)
+                    self._raise_roof(self._tunings[index], trial.secs)
                     best_secs = self._tunings[index].best_secs
                     name = self._tunings[index].task.name
                     progress.trial(name, trial.measurement, best_secs, count.in_all)
@@ -119,6 +124,7 @@ class Session:
 
     def _round_size(self, index: int, trials: Trials, left: int) -> int:
         """Small at first, that the first guesses of every task are seen before any is searched."""
+        left -= self._means.rewind if left > self._means.rewind else 0
         if not self._measured(self._tunings[index]):
             return min(trials.per_round, left, _FIRST_ROUND)
         fair = max(_FIRST_ROUND, left // len(self._tunings))
@@ -127,65 +133,84 @@ class Session:
         return min(trials.per_round, left, fair)
 
     def _settle(self, measured: Collection[int]) -> None:
-        """Measure each task's fastest again in turns, and let those times decide.
-
-        Where nothing beats the untuned function, it goes on record as the best there is.
+        """Measure each task's fastest again in turns, then beside the untuned function.
 
         What an earlier call settled is left alone where this one measured nothing new.
         """
         for index, (tuning, bench) in enumerate(zip(self._tunings, self._benches, strict=True)):
-            if index not in measured and self._ledger.is_settled(tuning.task):
+            if index not in measured and self._is_settled(index):
+                self._comparisons[index] = self._ledger.comparison(tuning.task)
                 continue
-            times: dict[str, tuple[float, ...]] = {}
+            self._ensure_roof()
             device = replace(self._device(index), prove_secs=math.inf, hopeless_secs=None)
-            for trial, measurement in finals(tuning.trials, bench.apply, device):
-                tuning.trials[tuning.trials.index(trial)] = remeasured(trial, measurement)
-                times[trial.state] = times_on_record(trial, measurement)
-            self._ledger.settle(tuning.task, times)
-            if tuning.baseline_secs < tuning.best_secs:
-                self._ledger.keep_baseline(tuning.task, bench.untouched, tuning.baseline_secs)
+            plain = replace(self._device(index), prove_secs=0.0, floor_secs=0.0)
+            settlement = Settlement(tuning, bench, self._ledger, device, plain)
+            self._comparisons[index] = settlement.settle()
+
+    def _is_settled(self, index: int) -> bool:
+        return self._ledger.is_settled(self._tunings[index].task, self._benches[index].untouched)
 
     def _round(self, index: int, wanted: int, left: int) -> Iterator[Trial]:
         return self._tunings[index].run_round(self._device(index), wanted, left)
 
-    def _device(self, index: int) -> _PoolDevice:
-        tuning, bench = self._tunings[index], self._benches[index]
+    def _device(self, index: int) -> PoolDevice:
+        tuning = self._tunings[index]
         hopeless = tuning.best_secs * _HOPELESS if tuning.best_secs < math.inf else None
-        floor_secs = least_secs(tuning.roof_secs, tuning.task.features.op_class)
-        return _PoolDevice(self, bench, hopeless, floor_secs)
+        return PoolDevice(
+            self.pool,
+            self._benches[index].mod,
+            self._spend,
+            lambda: self._doubt_roof(index),
+            hopeless,
+            self._floor_secs(index),
+        )
+
+    def _floor_secs(self, index: int) -> float:
+        tuning = self._tunings[index]
+        return least_secs(tuning.roof_secs, tuning.task.features.op_class)
 
     def _ensure_baseline(self, index: int) -> None:
-        """The untuned function's time and, where a model is to hear of it, the roof above it."""
+        """The untuned function's time and, where a model is to hear of it, the roof above it.
+
+        Without a model the roof can wait for the finals: a machine's first trial comes sooner.
+        """
         tuning = self._tunings[index]
         if not tuning.baseline_secs:
             began = time.perf_counter()
             measured = self.pool.baseline(self._benches[index].mod)
             tuning.baseline_secs = measured.secs if measured.ok else 0.0
-            self.spend(time.perf_counter() - began)
-        if self._means.dialogue is not None and not tuning.roof_secs:
-            tuning.roof_secs = self._measured_roof().secs(tuning.task.features)
+            self._spend(time.perf_counter() - began)
+        if self._means.dialogue is not None:
+            self._ensure_roof()
+        self._raise_roof(tuning, tuning.baseline_secs)
 
-    def _measured_roof(self) -> Roof:
-        if self._roof is None:
-            began = time.perf_counter()
-            target = self._tunings[0].task.target
-            self._roof = measured_roof(self.pool, target, self._means.home)
-            self.spend(time.perf_counter() - began)
-        return self._roof
+    def _ensure_roof(self) -> None:
+        began = time.perf_counter()
+        self._ceiling.measure(self._progress.note)
+        self._spend(time.perf_counter() - began)
+        for tuning in self._tunings:
+            self._raise_roof(tuning, tuning.baseline_secs)
 
-    def _raise_roof(self, tuning: Tuning, trial: Trial) -> None:
-        """The best ever seen is the roof: a right candidate above it shows that it was too low."""
-        fastest = min(trial.measurement.run_secs, default=0.0) if trial.measurement else 0.0
-        if self._roof is None or not 0 < fastest < tuning.roof_secs:
-            return
-        self._roof = self._roof.raised(tuning.task.features, fastest)
-        kept_roof(self._roof, tuning.task.target, self._means.home)
+    def _doubt_roof(self, index: int) -> float | None:
+        """The least time to believe of a task, the roof measured anew; None where it was."""
+        began = time.perf_counter()
+        if not self._ceiling.doubt(self._progress.note):
+            return None
+        self._spend(time.perf_counter() - began)
+        self._show_roof()
+        return self._floor_secs(index)
+
+    def _raise_roof(self, tuning: Tuning, secs: float) -> None:
+        self._ceiling.raise_to(tuning.task.features, secs)
+        self._show_roof()
+
+    def _show_roof(self) -> None:
         for each in self._tunings:
-            each.roof_secs = self._roof.secs(each.task.features)
+            each.roof_secs = self._ceiling.secs(each.task.features)
 
     def _tuning(self, bench: Workbench, gates: Sequence[Gate]) -> Tuning:
         means, ledger = self._means, self._ledger
-        seat = Seat(bench, means.memory, means.dialogue, self._waiting)
+        seat = Seat(bench, means.memory, means.dialogue, self._waiting, means.rewind)
         proposers: dict[str, Proposer] = {
             name: registry.load("proposers", name)(seat) for name in means.proposers
         }
@@ -200,7 +225,7 @@ class Session:
         )
         ledger.open_workload(bench.mod)
         ledger.reconcile(bench.task, lambda experience: replayed(bench, experience))
-        _resume(tuning, ledger.past(bench.task))
+        resumed(tuning, ledger.past(bench.task))
         return tuning
 
     @staticmethod
@@ -210,7 +235,10 @@ class Session:
     def _report(self, count: _Count, started: float) -> TuneReport:
         said = self._means.dialogue.notices if self._means.dialogue else ()
         return TuneReport(
-            tasks=tuple(task_report(tuning) for tuning in self._tunings),
+            tasks=tuple(
+                task_report(tuning, self._comparisons.get(index))
+                for index, tuning in enumerate(self._tunings)
+            ),
             trials=count.new,
             failed=count.failed,
             wall_secs=time.perf_counter() - started,
@@ -222,7 +250,7 @@ class Session:
             spent=self._spent,
         )
 
-    def spend(self, secs: float) -> None:
+    def _spend(self, secs: float) -> None:
         """Count time spent building and running."""
         self._measure_secs += secs
 
@@ -255,34 +283,7 @@ class _Count:
         self.failed += not (trial.measurement and trial.measurement.ok)
 
 
-@dataclass(frozen=True)
-class _PoolDevice:
-    """The measuring pool as `round.py` sees it; keeps count of the time it takes."""
-
-    session: Session
-    bench: Workbench
-    hopeless_secs: float | None
-    floor_secs: float
-    prove_secs: float | None = None
-    """None: what beats the best so far is proved."""
-
-    def measure(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Measurement]]:
-        mods = [candidate.sch.mod for candidate in candidates]
-        began = time.perf_counter()
-        found_all = self.session.pool.measure(
-            mods,
-            reference=self.bench.mod,
-            hopeless_secs=self.hopeless_secs,
-            prove_secs=self.prove_secs,
-            floor_secs=self.floor_secs,
-        )
-        for found in found_all:
-            self.session.spend(time.perf_counter() - began)
-            yield found
-            began = time.perf_counter()
-
-
-def _resume(tuning: Tuning, past: Sequence[Experience]) -> None:
+def resumed(tuning: Tuning, past: Sequence[Experience]) -> None:
     """Put what this work_dir knows where a run that never stopped would have it."""
     for experience in past:
         measured = None

@@ -66,17 +66,20 @@ class Space:
             if index < stop
         )
 
+    @property
+    def instructions(self) -> list[Any]:
+        """`[kind, inputs, attrs, outputs]` of each before the postprocessing."""
+        return self._parsed[0][: self._num_sampled]
+
     @cached_property
     def structure(self) -> str:
         """What stays when the knobs are turned."""
-        instructions, _ = self._parsed
-        return json.dumps([(one[0], one[2]) for one in instructions[: self._num_sampled]])
+        return json.dumps([(one[0], one[2]) for one in self.instructions])
 
     @property
     def skeleton(self) -> tuple[str, ...]:
         """The kinds of the instructions alone: equal across shapes of one operator."""
-        instructions, _ = self._parsed
-        return tuple(one[0] for one in instructions[: self._num_sampled])
+        return tuple(one[0] for one in self.instructions)
 
     @property
     def _num_sampled(self) -> int:
@@ -124,7 +127,7 @@ def neighbours(knob: Knob) -> tuple[Value, ...]:
 def _moved_factors(tile: tuple[int, ...], max_innermost: int) -> tuple[Value, ...]:
     moved: list[Value] = []
     for source, factor in enumerate(tile):
-        for prime in _primes(factor):
+        for prime in primes(factor):
             for sink in range(len(tile)):
                 if sink == source:
                     continue
@@ -136,7 +139,8 @@ def _moved_factors(tile: tuple[int, ...], max_innermost: int) -> tuple[Value, ..
     return tuple(dict.fromkeys(moved))
 
 
-def _primes(number: int) -> tuple[int, ...]:
+def primes(number: int) -> tuple[int, ...]:
+    """Prime divisors; of a large number the small ones."""
     return (
         tuple(
             p for p in range(2, number + 1) if number % p == 0 and all(p % q for q in range(2, p))
@@ -146,32 +150,8 @@ def _primes(number: int) -> tuple[int, ...]:
     )
 
 
-def transferred(source: Space, into: Space) -> Space | None:
-    """`into` with the decisions of `source`, each mapped to the nearest legal value.
-
-    None where the two have different instructions, so that their knobs do not correspond.
-    """
-    if source.skeleton != into.skeleton or len(source.knobs) != len(into.knobs):
-        return None
-    return into.turned(
-        {
-            theirs.index: _nearest(ours, theirs)
-            for ours, theirs in zip(source.knobs, into.knobs, strict=True)
-        }
-    )
-
-
-def _nearest(wanted: Knob, legal: Knob) -> Value:
-    if isinstance(wanted.value, tuple) and isinstance(legal.value, tuple):
-        return fitted_tile(wanted.value, math.prod(legal.value), legal.max_innermost)
-    if wanted.kind == "SampleCategorical" and isinstance(wanted.value, int):
-        target = wanted.options[wanted.value]
-        gaps = [_log_gap(option, target) for option in legal.options]
-        return gaps.index(min(gaps))
-    return wanted.value
-
-
-def _log_gap(option: float, target: float) -> float:
+def log_gap(option: float, target: float) -> float:
+    """How far apart two numbers are, in ratio where both are positive."""
     if option > 0 and target > 0:
         return abs(math.log(option / target))
     return abs(option - target)
@@ -186,7 +166,7 @@ def fitted_tile(
         is_innermost = place == len(wanted) - 1
         limit = max_innermost if is_innermost and max_innermost else rest
         legal = [divisor for divisor in divisors(rest) if divisor <= limit]
-        fitted[place] = min(legal, key=lambda divisor: _log_gap(divisor, wanted[place]))
+        fitted[place] = min(legal, key=lambda divisor: log_gap(divisor, wanted[place]))
         rest //= fitted[place]
     fitted[rest_at] = rest
     return tuple(fitted.values())

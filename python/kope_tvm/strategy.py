@@ -18,14 +18,17 @@ from tvm.s_tir import meta_schedule as ms
 
 from kope_tvm import registry
 from kope_tvm.candidate import Candidate
+from kope_tvm.feedback.roof import known_roof
 from kope_tvm.gates import load_gates
 from kope_tvm.machine import spec_of_target
 from kope_tvm.memory.experience import Experience, Recalled
-from kope_tvm.memory.memory import Memory
+from kope_tvm.memory.location import default_path
 from kope_tvm.outcome import Measurement
 from kope_tvm.panel import Panel
+from kope_tvm.performance import in_doubt, least_secs
 from kope_tvm.round import Run, Tuning
 from kope_tvm.seat import Seat
+from kope_tvm.seeded import open_seeded
 from kope_tvm.task import Task
 from kope_tvm.toolchain import toolchain
 from kope_tvm.workbench import TVM_ERRORS, Workbench, first_line, make_task
@@ -62,8 +65,9 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
         """Open the memory and seat the proposers; the design spaces are generated anew by them."""
         self._num_left = max_trials
         self._batch = num_trials_per_iter
-        self._memory = Memory.open(self._memory_url)
+        self._memory = open_seeded(self._memory_url)
         self._tuning = self._seated()
+        self._floor_secs = self._least_secs()
         self._args_info = self._described()
         for text in (self._memory.notice, _UNCHECKED):
             self._say(text)
@@ -88,7 +92,8 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
     def notify_runner_results(self, measure_candidates: list[Any], results: list[Any]) -> None:
         """Record every result, failures included."""
         for order, (candidate, result) in enumerate(zip(self._pending, results, strict=True)):
-            self._tuning.note(candidate, _measurement(result), order=order)
+            measurement = in_doubt(_measurement(result), self._floor_secs)
+            self._tuning.note(candidate, measurement, order=order)
 
     def clone(self) -> KopeStrategy:
         """A strategy of the same options for another task."""
@@ -102,6 +107,17 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
             self._say(f"not tunable, kept as compiled: {first_line(error)}")
             self._num_left = 0
             return None
+
+    def _least_secs(self) -> float:
+        """What this machine's roof leaves to believe; 0 where no tuning of kope's measured it.
+
+        Nothing is measured here: what runs the candidates may be another machine.
+        """
+        task = self._tuning.task
+        roof = known_roof(task.target, default_path().parent)
+        if roof is None or not roof.is_settled:
+            return 0.0
+        return least_secs(roof.secs(task.features), task.features.op_class)
 
     def _say(self, text: str) -> None:
         if text:

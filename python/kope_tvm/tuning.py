@@ -22,21 +22,20 @@ from kope_tvm.machine import load_target
 from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.measure.pool import Pool
 from kope_tvm.memory.location import default_path
-from kope_tvm.memory.memory import Memory
 from kope_tvm.model import Model, extract_tasks, load_model, refused_functions
 from kope_tvm.progress import Progress, SilentProgress
 from kope_tvm.report import TuneReport
 from kope_tvm.round import Run
+from kope_tvm.seeded import open_seeded
 from kope_tvm.session import Means, Session, Trials
 from kope_tvm.target import TargetSpec
+from kope_tvm.task import Task
 from kope_tvm.toolchain import toolchain
 from kope_tvm.versions import check_versions
 from kope_tvm.workbench import make_task
 
 if TYPE_CHECKING:
     from tvm import IRModule
-
-    from kope_tvm.extraction import Tunable
 
 _LOG = logging.getLogger("kope_tvm")
 
@@ -62,10 +61,12 @@ def tune(
     max_usd: float | None = None,
     max_calls: int | None = None,
     exchanges: str | Path | None = None,
+    rewind: int = 0,
 ) -> TuneReport:
     """Tune every function of a model for a target; the same call again resumes.
 
-    `memory` is a SQLAlchemy URL or a path; None is the user's own memory. The last four are for a
+    `memory` is a SQLAlchemy URL or a path; None is the user's own memory. So many trials as
+    `rewind` says, the last ones, undo single decisions of the best. The four before it are for a
     language model: what it may cost in all, and for proposer `replay` the stored exchanges. Raises
     UsageError for a wrong call before anything is written, KopeError where a device or a disk
     fails; what was measured before is kept.
@@ -73,34 +74,28 @@ def tune(
     started = time.perf_counter()
     check_versions()
     spec = target if isinstance(target, TargetSpec) else load_target(target)
-    names = proposer_names(proposer)
+    names = ("rewind", *proposer_names(proposer)) if rewind else proposer_names(proposer)
     run = Run(uuid.uuid4().hex[:12], _seed(seed), toolchain())
     home = default_path().parent
     said: list[str] = []
+    limits = Limits(max_tokens, max_usd, max_calls)
     with ExitStack() as opened:
+        words = Path(exchanges) if exchanges is not None else None
         dialogue = open_dialogue(
-            proposer,
-            load_endpoint(home),
-            Limits(max_tokens, max_usd, max_calls),
-            Path(exchanges) if exchanges is not None else None,
-            Path(work_dir),
-            home,
-            said.append,
+            proposer, load_endpoint(home), limits, words, Path(work_dir), home, said.append
         )
         if dialogue is not None:
             opened.enter_context(closing(dialogue))
         pool = opened.enter_context(Pool(spec, config or MeasureConfig(), _LOG))
         pool.warm_up()
-        found, refused = _tunable(load_model(mod_or_onnx_path, dims=dims or {}), spec)
-        tasks = [make_task(name, mod, spec, weight) for name, mod, weight in found]
-        remembered = opened.enter_context(Memory.open(memory))
+        tasks, refused = _tasks(load_model(mod_or_onnx_path, dims=dims or {}), spec)
+        remembered = opened.enter_context(open_seeded(memory))
         remembered.note_machine(spec)
         ledger = opened.enter_context(closing(Ledger(Path(work_dir), spec, remembered)))
         ledger.notices += [*said, *refused]
-        means = Means(run, names, ledger, remembered, pool, home, dialogue)
-        trials = Trials(
-            max_trials_global, max_trials_per_task or max_trials_global, num_trials_per_iter
-        )
+        means = Means(run, names, ledger, remembered, pool, home, dialogue, rewind)
+        per_task = max_trials_per_task or max_trials_global
+        trials = Trials(max_trials_global, per_task, num_trials_per_iter)
         return Session(tasks, means).tune(trials, progress or SilentProgress(), started)
 
 
@@ -109,7 +104,7 @@ def _seed(seed: int | None) -> int:
     return random.randrange(1, 2**31) if seed is None else max(1, seed)
 
 
-def _tunable(model: Model, spec: TargetSpec) -> tuple[list[Tunable], list[str]]:
+def _tasks(model: Model, spec: TargetSpec) -> tuple[list[Task], list[str]]:
     """The functions to tune, and a notice for each of the others.
 
     Raises UsageError where there are none.
@@ -119,7 +114,7 @@ def _tunable(model: Model, spec: TargetSpec) -> tuple[list[Tunable], list[str]]:
     if not found:
         why = "; ".join(notices) or "it calls no functions of its own"
         raise UsageError(f"{model.name}: nothing to tune: {why}")
-    return found, notices
+    return [make_task(name, mod, spec, weight) for name, mod, weight in found], notices
 
 
 def proposer_names(proposer: str) -> tuple[str, ...]:

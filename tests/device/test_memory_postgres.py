@@ -12,9 +12,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from kope_tvm.errors import StorageError
 from kope_tvm.memory import Store
+from merge_checks import Part, check_merges, merges, parts
 from store_checks import FIRST, NewPlace, StoreChecks
 
 pytestmark = pytest.mark.device
@@ -80,6 +82,16 @@ class TestPostgres(StoreChecks):
             mine.record(FIRST)
             assert (team.merge(mine), mine.merge(team)) == (1, 0)
             assert list(team.experiences()) == list(mine.experiences()) == [FIRST]
+
+    @settings(
+        max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    @given(parts())
+    def test_merge_is_lossless_also_across_databases(
+        self, new_place: NewPlace, some: tuple[Part, ...]
+    ) -> None:
+        with merges(new_place, lambda: "sqlite://", new_place) as made:
+            check_merges(made, *some)
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ class Told:
     task_name: str = "matmul 512"
     similarity: float = 0.9
     space: str = "rule:matmul_x86"
+    state: str = ""
 
 
 TRANSITIONS = (

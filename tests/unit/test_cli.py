@@ -8,7 +8,7 @@ import math
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -165,13 +165,20 @@ def test_what_was_refused_is_a_line_of_the_report() -> None:
 
 def test_the_gain_of_all_and_of_the_optimised_stand_side_by_side() -> None:
     rows = [
-        TaskReport("f", "key", 1.0, 1, baseline_secs, 1.0, "", "", 0, 0)
-        for baseline_secs in (4.0, 1.02, 1.0, 0.5)
+        replace(
+            TaskReport("f", "key", 1.0, 1, gain, 1.0, "", "", 0, 0),
+            correct=True,
+            faster=gain > 1.03,
+            gain=gain,
+        )
+        for gain in (4.0, 1.02, 1.0, 0.5)
     ]
     report = TuneReport(tuple(rows), 4, 0, 1.0, 0.5, 0.2, "work")
     assert (report.speedup_of_all, report.speedup_of_optimised) == (4.0**0.25, 4.0)
     text = "speedup: 1.41x of all 4, a fallback counted as 1.0; 4.00x of the optimised, 1 of 4"
     assert text in spell_report(report).splitlines()
+    stays = "f: the untuned function stays: 1.02x beside it, 1.03x needed"
+    assert stays in spell_report(report).splitlines()
 
 
 def test_a_run_without_a_model_has_no_line_on_its_cost() -> None:

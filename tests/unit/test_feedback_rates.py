@@ -101,3 +101,21 @@ def test_a_faster_function_raises_the_roof_to_its_time(secs: float) -> None:
 
 def test_a_slower_function_leaves_the_roof_alone() -> None:
     assert ROOF.raised(MATMUL, 2e-3) is ROOF
+
+
+def test_of_two_sights_of_a_machine_the_higher_holds() -> None:
+    busy = Roof(
+        "m",
+        "t",
+        one_core=Rates({"float32": 5e8}, ((0, 2e9),)),
+        all_cores=Rates({"float32": 4e9}, ((0, 1e9), (10**6, 5e8))),
+        launch_secs=5e-6,
+        is_settled=False,
+    )
+    both = busy.or_higher(ROOF)
+    assert both.one_core == Rates({"float32": 1e9, "int8": 4e9}, ((0, 2e9),))
+    assert both.all_cores == Rates(
+        {"float32": 4e9, "int8": 16e9}, ((0, 1e10), (1000, 1e9), (10**6, 5e8))
+    )
+    assert (both.launch_secs, both.is_settled) == (5e-6, True)
+    assert both.secs(MATMUL) <= min(busy.secs(MATMUL), ROOF.secs(MATMUL))

@@ -10,16 +10,16 @@ import pytest
 from kope_tvm.candidate import Candidate
 from kope_tvm.context import Trial
 from kope_tvm.finals import (
-    FAILED_SECS,
     MAX_FINALS,
+    MAX_TURNS,
     NUM_FINALISTS,
     NUM_TURNS,
     against,
     finals,
     remeasured,
-    times_on_record,
 )
 from kope_tvm.outcome import Measurement, Verdict, accept, refuse
+from kope_tvm.performance import GAMMA, compared
 from kope_tvm.proposal import Decisions, Proposal
 
 
@@ -82,7 +82,6 @@ def test_who_is_wrong_in_the_finals_wins_nothing_and_makes_room() -> None:
     held = _held([wrong, _trial("a", 2.0)], _Clock({"a": 2.0}))
     assert held["wrong"].code == "E_NUMERICS"
     assert held["a"].is_proven
-    assert times_on_record(wrong, held["wrong"]) == (FAILED_SECS, FAILED_SECS)
     assert remeasured(wrong, held["wrong"]).secs == float("inf")
 
 
@@ -116,7 +115,7 @@ def test_a_remeasured_trial_has_the_median_of_all_turns() -> None:
 def test_a_challenger_and_an_incumbent_take_turns() -> None:
     clock = _Clock({"new": 1.0, "old": 1.02})
     new, old = (Candidate(Decisions("s", name), name, sch=None) for name in ("new", "old"))
-    found = against(new, old, clock)
+    found = compared(*against(new, old, clock, clock))
     assert clock.asked == ["new", "old"] * NUM_TURNS
     assert (found.correct, found.suspicious, found.faster, found.accepted) == (
         True,
@@ -126,3 +125,29 @@ def test_a_challenger_and_an_incumbent_take_turns() -> None:
     )
     assert found.gain == pytest.approx(1.02)
     assert found.needed == 1.03
+
+
+class _Noisy(_Clock):
+    """Slow in the second turn, as a neighbour makes it."""
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Measurement]]:
+        for index, measurement in super().measure(candidates):
+            factor = 2.0 if len(self.asked) == 2 else 1.0
+            yield index, Measurement((measurement.secs * factor,), is_proven=True)
+
+
+def test_more_turns_are_taken_where_the_gain_is_less_than_the_noise() -> None:
+    new, old = (Candidate(Decisions("s", name), name, sch=None) for name in ("new", "old"))
+    device, plain = _Noisy({"new": 1.0}), _Clock({"old": 1.8})
+    found = compared(*against(new, old, device, plain))
+    assert (found.accepted, found.gain, found.needed) == (True, 1.8, GAMMA)
+    assert NUM_TURNS < len(device.asked) == len(plain.asked) < MAX_TURNS
+
+
+def test_a_challenger_that_is_wrong_beside_the_incumbent_costs_no_more_turns() -> None:
+    clock = _Clock({"old": 1.0})
+    new, old = (Candidate(Decisions("s", name), name, sch=None) for name in ("new", "old"))
+    found = compared(*against(new, old, clock, clock))
+    assert clock.asked == ["new"]
+    assert (found.correct, found.gain, found.code) == (False, 0.0, "E_NUMERICS")
+    assert found.reason == "max_rel 1 at [0]"

@@ -84,7 +84,7 @@ def test_a_locked_file_is_named_after_waiting(tmp_path: Path) -> None:
 def test_a_full_disk_keeps_what_was_recorded_before(tmp_path: Path) -> None:
     with Store.open(tmp_path / "m.sqlite") as store:
         store.record(FIRST)
-        with store._database.reading() as connection:  # The pool's one connection keeps it.
+        with store.database.reading() as connection:  # The pool's one connection keeps it.
             connection.exec_driver_sql("PRAGMA max_page_count=1")
         with pytest.raises(StorageError, match="full; free some space"):
             store.record(replace(FIRST, proposal="x" * 10_000_000))

@@ -180,4 +180,4 @@ def test_a_memory_that_recorded_keeps_its_lessons_when_it_closes(tmp_path: Path)
 
 
 def test_one_space_alone_teaches_nothing() -> None:
-    assert Leaders().all_lessons() == ()
+    assert Leaders().lessons("matmul", MACHINE) == ()

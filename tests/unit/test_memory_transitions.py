@@ -80,10 +80,10 @@ def test_a_change_tells_its_parents_time_over_its_own(memory: Memory) -> None:
     wider, typo = memory.transitions(TASK)
     assert wider.ratio == pytest.approx(4.0)
     assert replace(wider, ratio=4.0) == Transition(
-        "wider", 4.0, "", "", "main", 1.0, "sketch", "decisions"
+        "wider", 4.0, "", "", "main", 1.0, "sketch", "decisions", "wider"
     )
     assert typo == Transition(
-        "typo", 0.0, "E_BUILD", "no such loop", "main", 1.0, "sketch", "decisions"
+        "typo", 0.0, "E_BUILD", "no such loop", "main", 1.0, "sketch", "decisions", "typo"
     )
     assert not wider.is_negative
     assert typo.is_negative

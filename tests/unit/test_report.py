@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kope_tvm.context import Trial
 from kope_tvm.outcome import Measurement, accept, refuse
 from kope_tvm.panel import Panel
+from kope_tvm.performance import Comparison
 from kope_tvm.proposal import Decisions, Origin, Plan, Proposal, Rewrite
 from kope_tvm.report import task_report
 from kope_tvm.round import Run, Tuning
@@ -50,7 +53,17 @@ def test_the_best_is_shown_by_its_space_or_its_lane(proposal: Proposal, shown: s
     slower = _measured(Decisions("sketch", "[]"), 2.0)
     report = task_report(_tuning(slower, _measured(proposal, 1.0)))
     assert report.best_space == shown
-    assert report.speedup == 3.0
+
+
+def test_what_was_not_faster_beside_the_untuned_function_is_no_gain() -> None:
+    tuning = _tuning(_measured(Plan(()), 1.0))
+    right = Comparison(correct=True, suspicious=False, faster=True, gain=2.5, needed=1.1)
+    report = task_report(tuning, right)
+    assert (report.correct, report.suspicious, report.faster) == (True, False, True)
+    assert (report.accepted, report.speedup, report.needed) == (True, 2.5, 1.1)
+    slow = task_report(tuning, replace(right, faster=False, gain=1.02))
+    assert (slow.correct, slow.faster, slow.gain, slow.speedup) == (True, False, 1.02, 1.0)
+    assert task_report(tuning).speedup == 1.0
 
 
 def test_what_was_refused_and_what_failed_are_counted_apart() -> None:

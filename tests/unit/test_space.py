@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from kope_tvm.space import Knob, Space, difference, neighbours, transferred
+from kope_tvm.space import Knob, Space, difference, neighbours
 
 
 def _space(tile: list[int], categories: list[int], chosen: int, *, postproc: bool = False) -> Space:
@@ -51,17 +51,3 @@ def test_neighbours_of_a_tile_keep_the_innermost_limit() -> None:
 
 def test_neighbours_of_a_categorical_stay_inside() -> None:
     assert neighbours(Knob(0, "SampleCategorical", 0, (1, 2))) == (1,)
-
-
-def test_a_tile_is_transferred_to_the_nearest_divisors_innermost_first() -> None:
-    moved = transferred(_space([4, 8], [1, 8], 1), _space([60, 1], [2, 4, 9], 0))
-    assert moved is not None
-    tile, category = moved.knobs
-    # 60 has no divisor 8; in ratio 8/10 is nearer than 6/8 is not: log(10/8) < log(8/6).
-    assert tile.value == (6, 10)
-    assert category.shown == "9"
-
-
-def test_spaces_of_other_instructions_do_not_transfer() -> None:
-    other = Space("rule:y", json.dumps([[["GetSBlock", [], ["C"], ["b0"]]], []]))
-    assert transferred(_space([4, 8], [1], 0), other) is None

@@ -78,7 +78,7 @@ def _bench_operator(
     warm = tune(operator, spec, folder / "warm", _WARM_TRIALS, memory=memory, seed=seed + 1)
     files = {
         "kope": settled_module(bench, folder / "cold"),
-        f"kope@{_EARLY_TRIALS}": _best_module(bench, folder / "cold", _EARLY_TRIALS),
+        f"kope@{_EARLY_TRIALS}": best_module(bench, folder / "cold", _EARLY_TRIALS),
         f"kope, warm@{_WARM_TRIALS}": settled_module(bench, folder / "warm"),
     }
     tune_secs = {"kope": cold.wall_secs, "kope, warm": warm.wall_secs}
@@ -90,7 +90,7 @@ def _bench_operator(
     if "onnxruntime" in against:
         files["onnxruntime"] = folder / "operator.onnx"
         files["onnxruntime"].write_bytes(parse_operator(operator).onnx())
-    files["untuned"] = _best_module(bench, folder / "cold", 0)
+    files["untuned"] = best_module(bench, folder / "cold", 0)
     return _operator(operator, in_turns(files, spec.name, spec.facts.num_cores), tune_secs, cold)
 
 
@@ -119,7 +119,7 @@ def settled_module(bench: Workbench, work_dir: Path) -> Path:
     return file
 
 
-def _best_module(bench: Workbench, work_dir: Path, first: int) -> Path:
+def best_module(bench: Workbench, work_dir: Path, first: int) -> Path:
     """The fastest of a work_dir's first trials as JSON; of none, the untuned module."""
     best = _fastest(work_dir, first)
     candidate = replayed(bench, best) if best is not None else None

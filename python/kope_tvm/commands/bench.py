@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ _PIPE_COLUMNS = 200
 
 
 @click.command("bench", short_help="Compare kope with its peers.")
-@click.option("--suite", default="quick", show_default=True, metavar="quick|kope53|op:...")
+@click.option("--suite", default="quick", show_default=True, metavar="quick|kope53|memory|op:...")
 @click.option(
     "--against",
     default="metaschedule,onnxruntime",
@@ -25,6 +26,7 @@ _PIPE_COLUMNS = 200
 @click.option("--target", default="host", show_default=True, metavar="NAME")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--part", "parts", multiple=True, help="Of suite memory: growth or transfer.")
 @click.option("--list", "list_operators", is_flag=True, help="Name every operator and stop.")
 def command(
     suite: str,
@@ -33,6 +35,7 @@ def command(
     target: str,
     seed: int,
     json_file: Path | None,
+    parts: Sequence[str],
     list_operators: bool,
 ) -> None:
     """Tune a suite with kope and its peers, time all in turns, print ratios."""
@@ -41,6 +44,9 @@ def command(
         return
     if json_file is not None and not json_file.parent.is_dir():
         raise UsageError(f"--json {json_file}: no folder {str(json_file.parent)!r} to write to")
+    if suite == "memory":
+        _bench_memory(parts, trials, target, seed, json_file)
+        return
     peers = [peer.strip() for peer in against.split(",") if peer.strip()]
     _bench(suite, peers, target, trials, seed, json_file)
 
@@ -63,6 +69,17 @@ def _bench(
     console = Console()
     console.width = console.width if console.is_terminal else _PIPE_COLUMNS
     console.print(table(found))
+
+
+def _bench_memory(
+    parts: Sequence[str], trials: int, target: str, seed: int, json_file: Path | None
+) -> None:
+    from kope_tvm.bench.memory import PARTS, report, run_memory, say
+
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise UsageError(f"unknown part {unknown[0]!r} of suite memory; parts: {', '.join(PARTS)}")
+    found = run_memory(parts or PARTS, trials=trials, target=target, seed=seed, say=say)
+    report(found, json_file)
 
 
 def _operators() -> str:

@@ -12,13 +12,11 @@ import click
 
 from kope_tvm.commands.tune import parse_dims
 from kope_tvm.console import json_option, show, work
-from kope_tvm.errors import KopeError, UsageError
+from kope_tvm.errors import UsageError
 
 if TYPE_CHECKING:
-    from kope_tvm.artifact import Artifact
     from kope_tvm.manifest import Coverage
-    from kope_tvm.model import Model
-    from kope_tvm.target import TargetSpec
+    from kope_tvm.performance import Comparison
 
 
 @dataclass(frozen=True)
@@ -30,6 +28,8 @@ class Compiled:
     coverage: Coverage
     check: str
     """The comparison with the references; empty where this machine cannot run it."""
+    beside_untuned: Comparison | None
+    """The whole model beside its untuned build; None where it is that, or cannot be run."""
 
 
 @click.command("compile", short_help="Compile with what was learned.")
@@ -66,27 +66,29 @@ def _compile(
 
     spec = load_target(target)
     loaded = load_model(model, dims=dims)
-    artifact = compile_model(loaded, spec, work_dir)
-    check = _proved(loaded, artifact, spec)
-    artifact.save(output)
-    return Compiled(str(output), spec.name, artifact.coverage, check)
-
-
-def _proved(model: Model, artifact: Artifact, spec: TargetSpec) -> str:
-    """The comparison with the references; a wrong result must not become a file."""
     if spec.rpc_key:
-        return ""
-    from kope_tvm.compilation import verify_model
+        artifact, check, beside = compile_model(loaded, spec, work_dir), "", None
+    else:
+        from kope_tvm.model_gate import proved_model
 
-    check = verify_model(model, artifact)
-    if not check.ok:
-        raise KopeError(f"{model.name}: compiled but wrong, nothing written: {check}")
-    return str(check)
+        proved = proved_model(loaded, spec, work_dir)
+        artifact, check, beside = proved.artifact, str(proved.check), proved.beside_untuned
+    artifact.save(output)
+    return Compiled(str(output), spec.name, artifact.coverage, check, beside)
 
 
 def _spell(done: Compiled) -> str:
-    lines = [f"{done.output}: {done.coverage}"]
-    lines += [f"  fell back: {name}" for name in done.coverage.fallback]
-    lines += [f"  failed: {reason}" for reason in done.coverage.failed]
+    coverage = done.coverage
+    lines = [f"{done.output}: {coverage}"]
+    lines += [f"  fell back: {name}" for name in coverage.fallback]
+    lines += [f"  failed: {reason}" for reason in coverage.failed]
+    lines.append(f"functions: {coverage.speedup}")
+    if done.beside_untuned is not None:
+        lines.append(f"model: {_spell_gain(done.beside_untuned)}")
     lines.append(done.check or f"not checked: {done.target} is not this machine")
     return "\n".join(lines)
+
+
+def _spell_gain(found: Comparison) -> str:
+    verdict = "faster" if found.faster else "NOT faster"
+    return f"{found.gain:.2f}x the untuned build, {verdict} ({found.needed:.2f}x needed)"

@@ -47,6 +47,13 @@ _PROPOSERS = ("auto", "experience", "chat", "replay")
 @click.option("--max-usd", type=click.FloatRange(min=0), help="Most US dollars for a chat model.")
 @click.option("--max-calls", type=click.IntRange(min=0), help="Most calls to a chat model.")
 @click.option("--seed", type=click.IntRange(min=0))
+@click.option(
+    "--rewind",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Spend the last N trials undoing single decisions of the best, to see what each is worth.",
+)
 @json_option
 @click.pass_context
 def command(
@@ -63,6 +70,7 @@ def command(
     max_calls: int | None,
     exchanges: Path | None,
     seed: int | None,
+    rewind: int,
     as_json: bool,
 ) -> None:
     """Tune MODEL: an .onnx file, a TVMScript .py or .json, or op:NAME:k=v,..."""
@@ -73,6 +81,7 @@ def command(
         "memory": memory,
         "proposer": proposer,
         "exchanges": exchanges,
+        "rewind": rewind,
         **vars(limits),
     }
     _check_proposer(proposer, limits, exchanges)
@@ -118,17 +127,20 @@ def spell_report(report: TuneReport, limits: Limits | None = None) -> str:
     )
     spent = [spell_spent(report.spent, limits or Limits())] if report.spent.calls else []
     refused = [text] if (text := _spell_refusals(report.tasks)) else []
-    gains = [_spell_gains(report)] if report.tasks else []
-    return "\n".join([table(headers, rows), *report.notices, *spent, *refused, *gains, summary])
+    gains = [f"speedup: {report.gains}"] if report.tasks else []
+    stays = [text for task in report.tasks if (text := _spell_untuned(task))]
+    told = [*report.notices, *spent, *refused, *stays, *gains]
+    return "\n".join([table(headers, rows), *told, summary])
 
 
-def _spell_gains(report: TuneReport) -> str:
-    """Both means side by side: either alone can mislead."""
-    num = len(report.tasks)
-    return (
-        f"speedup: {report.speedup_of_all:.2f}x of all {num}, a fallback counted as 1.0; "
-        f"{report.speedup_of_optimised:.2f}x of the optimised, {report.num_optimised} of {num}"
-    )
+def _spell_untuned(task: TaskReport) -> str:
+    """Why the untuned function stays though something was found; empty where not."""
+    if task.accepted or not task.gain:
+        return ""
+    what = f"{task.gain:.2f}x beside it, {task.needed:.2f}x needed"
+    doubts = ("not proved", not task.correct), ("suspicious", task.suspicious)
+    why = [text for text, is_so in doubts if is_so]
+    return f"{task.name}: the untuned function stays: {', '.join([what, *why])}"
 
 
 def _spell_refusals(tasks: Sequence[TaskReport]) -> str:
@@ -185,5 +197,5 @@ def _row(task: TaskReport) -> tuple[object, ...]:
         spell_secs(task.baseline_secs),
         spell_secs(task.best_secs),
         f"{task.speedup:.2f}x",
-        task.best_space or "untuned",
+        task.best_space if task.accepted else "untuned",
     )

@@ -46,6 +46,18 @@ class Rates:
             ),
         )
 
+    def or_faster(self, other: Rates) -> Rates:
+        """What either of two sights of one machine allows."""
+        dtypes = {*self.flops_per_sec, *other.flops_per_sec}
+        footprints = sorted({least for least, _ in (*self.bandwidths, *other.bandwidths)})
+        return Rates(
+            {dtype: max(self._peak(dtype), other._peak(dtype)) for dtype in sorted(dtypes)},
+            tuple(
+                (least, max(self._bandwidth(least), other._bandwidth(least)))
+                for least in footprints
+            ),
+        )
+
     def _flops_secs(self, work: Work) -> float:
         peak = self._peak(work.dtype)
         return work.flops / peak if peak else 0.0
@@ -55,8 +67,11 @@ class Rates:
         return known or self.flops_per_sec.get("float32", 0.0) * 32 / _bits(dtype)
 
     def _bytes_secs(self, work: Work) -> float:
-        rates = [rate for least, rate in self.bandwidths if least <= work.num_bytes]
-        return work.num_bytes / rates[-1] if rates else 0.0
+        rate = self._bandwidth(work.num_bytes)
+        return work.num_bytes / rate if rate else 0.0
+
+    def _bandwidth(self, num_bytes: float) -> float:
+        return next((rate for least, rate in self.bandwidths[::-1] if least <= num_bytes), 0.0)
 
 
 def least_work(features: Features) -> Work:

@@ -67,6 +67,16 @@ class Roof:
             launch_secs=self.launch_secs / factor,
         )
 
+    def or_higher(self, other: Roof) -> Roof:
+        """What either of two measurements of one machine allows."""
+        return replace(
+            self,
+            one_core=self.one_core.or_faster(other.one_core),
+            all_cores=self.all_cores.or_faster(other.all_cores),
+            launch_secs=min(self.launch_secs, other.launch_secs),
+            is_settled=self.is_settled or other.is_settled,
+        )
+
 
 def measured_roof(pool: Pool, spec: TargetSpec, cache: Path) -> Roof:
     """The roof of the pool's machine, from the folder `cache` where it was measured before.
@@ -75,10 +85,21 @@ def measured_roof(pool: Pool, spec: TargetSpec, cache: Path) -> Roof:
     a machine too busy to measure a rate, a faster one that bounds it stands in. Nothing is known of
     a machine that is no CPU.
     """
-    path = cache / f"roof-{_key(spec)}.json"
-    known = _loaded(path, spec)
-    if known is not None:
-        return known
+    known = known_roof(spec, cache)
+    return known if known is not None else _measured(pool, spec, cache, None)
+
+
+def known_roof(spec: TargetSpec, cache: Path) -> Roof | None:
+    """The roof that was measured before, from the folder `cache`; None where it is to be."""
+    return _loaded(cache / f"roof-{_key(spec)}.json", spec)
+
+
+def measured_again(roof: Roof, pool: Pool, spec: TargetSpec, cache: Path) -> Roof:
+    """What either the roof or a new measurement allows: it may have been made on a busy machine."""
+    return _measured(pool, spec, cache, roof)
+
+
+def _measured(pool: Pool, spec: TargetSpec, cache: Path, before: Roof | None) -> Roof:
     if spec.tvm_target.get("kind") != "llvm":
         return Roof(spec.key, toolchain())
     rates = measured_rates(pool, spec)
@@ -90,6 +111,8 @@ def measured_roof(pool: Pool, spec: TargetSpec, cache: Path) -> Roof:
         rates.launch_secs,
         rates.is_settled,
     )
+    if before is not None:
+        roof = roof.or_higher(before)
     if roof.all_cores.flops_per_sec:
         kept_roof(roof, spec, cache)
     return roof

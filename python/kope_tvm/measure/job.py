@@ -146,7 +146,7 @@ def decode_answer(packet: bytes) -> Answer:
     fields = json.loads(packet)
     row = dict(fields["measurement"])
     row["run_secs"] = tuple(float(secs) for secs in row["run_secs"])
-    for name in ("build_secs", "device_secs", "max_error"):
+    for name in ("build_secs", "device_secs", "check_secs", "max_error"):
         row[name] = float(row[name])
     arguments = decode_arguments(fields["arguments"])
     row["is_proven"] = bool(row["is_proven"])

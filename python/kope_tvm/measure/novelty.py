@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -13,10 +14,11 @@ import numpy as np
 
 from kope_tvm.measure.policy import Array
 
-_TURNS = 6
-_LEAST_TURNS = 2
+_BLOCKS = 3
+_BLOCK = (True, True, False, False)
+"""Two calls on new inputs and two on those of the call before, in any order."""
 _MAX_SECS = 0.05
-_ROUNDS = 3
+_ROUNDS = 4
 """Each must tell: on a busy machine one may."""
 _RATIO = 2.5
 _LEAST_SECS = 5e-6
@@ -28,9 +30,9 @@ class Novelty:
     """Seconds of a call on inputs never seen before, and on the same once more."""
 
     unseen_secs: float
-    """The least of all turns."""
+    """The least of all calls."""
     seen_secs: float
-    """The median of all turns: where times are but noise, the least is far below it."""
+    """The median of all calls: where times are but noise, the least is far below it."""
 
     @property
     def is_told(self) -> bool:
@@ -39,30 +41,45 @@ class Novelty:
 
 
 def novelty(call: Callable[[], None], inputs: Sequence[tuple[Any, Array]]) -> Novelty:
-    """Of a call on slots and what they hold: the same numbers, each turn in other places."""
+    """Of a call on slots and what they hold: the same numbers, each time in other places.
+
+    Once a round has told, the others are whole ones, however long they take.
+    """
+    places = iter(range(1, 1 << 30))
+    max_secs = _MAX_SECS
     for number in range(_ROUNDS):
-        found = _round(call, inputs, 1 + number * _TURNS)
+        found = _round(call, inputs, places, random.Random(number), max_secs)
         if not found.is_told:
             break
+        max_secs = float("inf")
     return found
 
 
-def _round(call: Callable[[], None], inputs: Sequence[tuple[Any, Array]], first: int) -> Novelty:
-    unseen: list[float] = []
-    seen: list[float] = []
+def _round(
+    call: Callable[[], None],
+    inputs: Sequence[tuple[Any, Array]],
+    places: Iterator[int],
+    order: random.Random,
+    max_secs: float,
+) -> Novelty:
+    # In an order drawn anew: on a busy machine the scheduler may interrupt every second call.
+    secs: dict[bool, list[float]] = {True: [], False: []}
     started = time.perf_counter()
-    for turn in range(first, first + _TURNS):
-        if len(seen) >= _LEAST_TURNS and time.perf_counter() - started > _MAX_SECS:
+    place = next(places)
+    _secs(call, inputs, place)
+    for _ in range(_BLOCKS):
+        for is_new in order.sample(_BLOCK, len(_BLOCK)):
+            place = next(places) if is_new else place
+            secs[is_new].append(_secs(call, inputs, place))
+        if time.perf_counter() - started > max_secs:
             break
-        unseen.append(_secs(call, inputs, turn))
-        seen.append(_secs(call, inputs, turn))
-    return Novelty(min(unseen), median(seen))
+    return Novelty(min(secs[True]), median(secs[False]))
 
 
-def _secs(call: Callable[[], None], inputs: Sequence[tuple[Any, Array]], turn: int) -> float:
-    # Done anew both times: the caches hold the same, and TVM's threads have waited as long.
+def _secs(call: Callable[[], None], inputs: Sequence[tuple[Any, Array]], place: int) -> float:
+    # Done anew each time: the caches hold the same, and TVM's threads have waited as long.
     for slot, held in inputs:
-        slot.fill(np.roll(held, turn))
+        slot.fill(np.roll(held, place))
     # Of this thread alone: who else has the machine is no matter.
     began = time.thread_time()
     call()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kope_tvm.measure.job import Argument, Case
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 MAX_IMAGE_BYTES = 1 << 30
 """Of all images together."""
+OTHER_SEEDS = 1 << 16
+"""Away from those that every candidate is checked with."""
+PROMPT_SECS = 0.02
+"""A candidate with longer calls is left to the finals: proving it makes twenty of them, and of the
+first programs of a search most are soon beaten.
+"""
 
 
 @dataclass
@@ -30,12 +36,25 @@ class Known:
     notice: str = ""
     best_secs: float = math.inf
     """Of the candidates that were right on every case."""
+    seen_secs: float = math.inf
+    """Of those that were right on every case they were tried on."""
+    hoped_secs: float = math.inf
+    """Of those that are in doubt for their time."""
     image_fd: int | None = None
     image_bytes: int = 0
+    again: Known | None = None
+    """Of other inputs, for what must be proved again."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Of all images."""
+        return self.image_bytes + (self.again.image_bytes if self.again else 0)
 
     def free(self) -> None:
         if self.image_fd is not None:
             os.close(self.image_fd)
+        if self.again is not None:
+            self.again.free()
 
 
 @dataclass(frozen=True)
@@ -52,18 +71,30 @@ class Asked:
         """The time below which a candidate is checked on every case."""
         if self.prove_secs is not None or self.checked is None:
             return math.inf if self.prove_secs is None else self.prove_secs
-        return self.checked.best_secs
+        return min(self.checked.best_secs, self.checked.hoped_secs, PROMPT_SECS)
 
     def doubts(self, measurement: Measurement) -> bool:
         """Whether it is so much faster than the best that it must be proved again."""
         if self.checked is None or not measurement.ok:
             return False
-        return measurement.secs * QUARANTINE < self.checked.best_secs < math.inf
+        return measurement.secs * QUARANTINE < self.checked.seen_secs < math.inf
+
+    def hope(self, measurement: Measurement) -> None:
+        """Remember one that is in doubt: what is slower need not be proved before it is."""
+        if self.checked:
+            self.checked.hoped_secs = min(self.checked.hoped_secs, measurement.secs)
 
     def note(self, measurement: Measurement) -> None:
-        """Remember the best that was right on every case."""
-        if self.checked and measurement.is_proven:
-            self.checked.best_secs = min(self.checked.best_secs, measurement.secs)
+        """Remember the best, and the best that was right on every case."""
+        if self.checked and measurement.ok:
+            self.checked.seen_secs = min(self.checked.seen_secs, measurement.secs)
+            if measurement.is_proven:
+                self.checked.best_secs = min(self.checked.best_secs, measurement.secs)
+
+    def settle(self) -> None:
+        """Nothing is in doubt any more."""
+        if self.checked:
+            self.checked.hoped_secs = math.inf
 
 
 class References:
@@ -78,10 +109,10 @@ class References:
 
     def keep(self, known: Known) -> None:
         """Remember it; what is forgotten is made again when asked for."""
-        kept = sum(each.image_bytes for each in self._known.values())
-        while self._known and kept + known.image_bytes > MAX_IMAGE_BYTES:
+        kept = sum(each.num_bytes for each in self._known.values())
+        while self._known and kept + known.num_bytes > MAX_IMAGE_BYTES:
             oldest = self._known.pop(next(iter(self._known)))
-            kept -= oldest.image_bytes
+            kept -= oldest.num_bytes
             oldest.free()
         self._known[known.module] = known
 
@@ -90,6 +121,22 @@ class References:
         for each in self._known.values():
             each.free()
         self._known.clear()
+
+
+def without_reference(failed: Measurement) -> Measurement:
+    """What candidates get where the untuned function failed."""
+    return replace(
+        failed,
+        stage="check",
+        code="E_DEVICE",
+        error=f"the untuned function gave nothing to compare with: {failed.code} {failed.error}",
+    )
+
+
+def quarantined(failed: Measurement) -> Measurement:
+    """What one gets that was in doubt and failed when it was proved again."""
+    error = f"too fast, and wrong when proved again: {failed.code} {failed.error}"
+    return replace(failed, stage="check", code="E_QUARANTINE", error=error)
 
 
 def module_json(mod: str | bytes | IRModule) -> bytes:

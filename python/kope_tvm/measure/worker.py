@@ -31,6 +31,7 @@ from kope_tvm.measure.inputs import Distribution, contents
 from kope_tvm.measure.job import CHECK, MAX_WORD_BYTES, TIME, Answer, Argument, Job, Use
 from kope_tvm.measure.reference import Made, Reference, make_cases
 from kope_tvm.outcome import Measurement
+from kope_tvm.stopwatch import Stopwatch
 
 SLOW_REFERENCE_SECS = 0.1
 """An untuned function slower than this is timed by one call."""
@@ -124,31 +125,48 @@ def _measure(
         return _make_reference(sock, job, checked, image_fd, device)
     if not job.arguments:
         return _time_unchecked(sock, job, timed, device)
-    check = Check(
-        job, checked.arguments, checked.function, image_fd, device, is_host=_is_host(device)
-    )
-    calls = replace(_calls(checked, check.values, device), others=check.other_values)
+    watch = Stopwatch()
+    with watch:
+        check = Check(
+            job, checked.arguments, checked.function, image_fd, device, is_host=_is_host(device)
+        )
+
+    def elsewhere(number: int) -> Sequence[Any]:
+        with watch:
+            return check.other_values(number)
+
+    calls = replace(_calls(checked, check.values, device), others=elsewhere)
     first_secs = calls.once()
-    max_error = check.first()
+    with watch:
+        max_error = check.first()
     if checked is not timed:
         calls = _calls(timed, _random_values(job, timed, device), device)
         first_secs = calls.once()
     prove_secs = _await_time(sock)
     if prove_secs is None:
         return None
+    run_secs = _timed(calls, job, first_secs)
+    with watch:
+        secs = median(run_secs)
+        # A race may pass once; thousands of calls later it rarely does.
+        matters = secs < max(QUICK_SECS, prove_secs * NEAR)
+        max_error = max(max_error, check.after_timing(matters=matters))
+        check.threads_left(checked.num_threads)
+        is_proven = secs < prove_secs
+        if is_proven:
+            max_error = max(max_error, _prove(check, checked, job, device))
+    return Answer(
+        Measurement(run_secs, max_error=max_error, is_proven=is_proven, check_secs=watch.secs)
+    )
+
+
+def _timed(calls: timing.Calls, job: Job, first_secs: float) -> tuple[float, ...]:
+    """Seconds of one call, one value a repeat; the caller stays off the workers' cores."""
     cores = os.sched_getaffinity(0)
     _keep_off_the_workers_cores()
     run_secs = timing.run_secs(calls, job.config, first_secs, job.hopeless_secs)
     os.sched_setaffinity(0, cores)
-    # A race may pass once; thousands of calls later it rarely does.
-    secs = median(run_secs)
-    matters = secs < max(QUICK_SECS, prove_secs * NEAR)
-    max_error = max(max_error, check.after_timing(matters=matters))
-    is_proven = secs < prove_secs
-    check.threads_left(checked.num_threads)
-    if is_proven:
-        max_error = max(max_error, _prove(check, checked, job, device))
-    return Answer(Measurement(run_secs, max_error=max_error, is_proven=is_proven))
+    return run_secs
 
 
 def _prove(check: Check, checked: _Built, job: Job, device: Any) -> float:
@@ -210,10 +228,11 @@ def _make_reference(
     sock: socket.socket, job: Job, built: _Built, image_fd: int, device: Any
 ) -> Answer | None:
     """Write the image and time the untuned function."""
-    config, made = job.config, Made()
+    config, made, watch = job.config, Made(), Stopwatch()
     if config.check:
         untuned = Reference(built.mod, built.target, built.arguments, built.function, config)
-        made = make_cases(untuned, Writer(image_fd))
+        with watch:
+            made = make_cases(untuned, Writer(image_fd))
     run_secs: tuple[float, ...] = (made.untuned_secs,)
     if made.untuned_secs <= SLOW_REFERENCE_SECS:
         calls = _calls(built, _random_values(job, built, device), device)
@@ -222,7 +241,10 @@ def _make_reference(
         return None
     if run_secs[0] <= SLOW_REFERENCE_SECS:
         run_secs = timing.run_secs(calls, config, run_secs[0], None)
-    return Answer(Measurement(run_secs), built.arguments, made.cases, made.notice)
+    check_secs = max(watch.secs - made.untuned_secs, 0.0)
+    return Answer(
+        Measurement(run_secs, check_secs=check_secs), built.arguments, made.cases, made.notice
+    )
 
 
 def _is_host(device: Any) -> bool:

@@ -33,6 +33,8 @@ class Brief:
     """Of system, prompt and schema with what a chat template adds; never under."""
     dropped: tuple[Dropped, ...] = ()
     reply_tokens: int = REPLY_TOKENS
+    cites: tuple[str, ...] = ()
+    """States that experience in the prompt led to: what comes of the reply is credited to them."""
 
     @property
     def dropped_tokens(self) -> dict[str, int]:
@@ -49,7 +51,8 @@ def brief(view: View) -> Brief:
     parts = [Part(name, section.TITLE, tuple(section.items(view))) for name, section in sections()]
     states = {program.name: program.text for program in view.programs}
     packed = packed_brief(parts, schema, states, view.limit_tokens)
-    return replace(packed, reply_tokens=view.reply_tokens)
+    cites = tuple(dict.fromkeys(filter(None, (one.state for one in view.transitions))))
+    return replace(packed, reply_tokens=view.reply_tokens, cites=cites)
 
 
 def packed_brief(

@@ -52,6 +52,11 @@ class Transition(Protocol):
     def similarity(self) -> float: ...
     @property
     def space(self) -> str: ...
+    @property
+    def state(self) -> str:
+        """What it led to; empty where unknown."""
+        ...
+
 
 
 class Fix(Protocol):

@@ -33,6 +33,7 @@ class _Call:
     request: Request
     future: Future[Reply]
     round_no: int
+    cites: tuple[str, ...]
     repair: Repair | None = None
 
 
@@ -110,7 +111,7 @@ class Chat:
             brief.reply_tokens,
             brief.dropped_tokens,
         )
-        call = _Call(request, dialogue.ask(request), context.round_no, repair)
+        call = _Call(request, dialogue.ask(request), context.round_no, brief.cites, repair)
         self._calls.append(call)
 
     def _wait(self, context: Context, dialogue: Dialogue) -> None:
@@ -148,7 +149,9 @@ class Chat:
             return Reading()
         states = call.request.states if reply.states is None else reply.states
         parent = call.repair.state if call.repair else ""
-        origin = Origin(self.name, parent, tokens=reply.usage.total, repair=call.repair)
+        origin = Origin(
+            self.name, parent, cites=call.cites, tokens=reply.usage.total, repair=call.repair
+        )
         return read_reply(reply.text, states, LANES, origin)
 
     def _ask_again(

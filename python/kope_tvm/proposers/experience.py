@@ -5,32 +5,49 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-
-from tvm.s_tir import Schedule
+from dataclasses import dataclass
+from itertools import zip_longest
 
 from kope_tvm.context import Context, Trial
 from kope_tvm.memory.experience import Recalled
 from kope_tvm.outcome import Verdict
-from kope_tvm.plan.transferred import transferred as transferred_plan
 from kope_tvm.proposal import (
     Decisions,
     Origin,
     Plan,
     Proposal,
     Rewrite,
-    proposal_from,
+    lane_of,
     proposal_text,
+    space_of,
 )
-from kope_tvm.schedule_error import TVM_ERRORS
 from kope_tvm.seat import Seat
-from kope_tvm.space import Space, difference, neighbours, transferred
+from kope_tvm.space import Knob, Space, Value, difference, neighbours
+from kope_tvm.transfer import Transfer
+from kope_tvm.turns import Turns
 from kope_tvm.workbench import Workbench, trace_text
 
 _NUM_PARENTS = 3
 """Incumbents whose neighbours are tried in turn."""
 
+_NUM_TRANSITIONS = 256
+
 _WORTH_REPLAYING = 0.8
 """Of the best known time of its task: what was slower there is not tried here."""
+
+
+@dataclass(frozen=True)
+class _Order:
+    """In which order the steps away from a setting are tried."""
+
+    shuffler: random.Random
+    turns: Turns
+
+    def of(self, space: Space) -> list[tuple[Knob, Value]]:
+        """What made similar tasks faster, then the unknown in random order, then the rest."""
+        steps = [(knob, value) for knob in space.knobs for value in neighbours(knob)]
+        self.shuffler.shuffle(steps)
+        return sorted(steps, key=lambda step: -self.turns.worth(space.name, *step))
 
 
 class Experience:
@@ -38,6 +55,8 @@ class Experience:
 
     def __init__(self, seat: Seat) -> None:
         self._workbench = seat.bench
+        self._memory = seat.memory
+        self._transfer = Transfer(seat.bench, seat.memory)
         self._said: set[str] = set()
         self._plan_spaces: dict[str, Space | None] = {}
         """By the text of the plan and of what it schedules."""
@@ -57,49 +76,15 @@ class Experience:
         return chosen
 
     def _ideas(self, context: Context) -> Iterator[Proposal]:
-        for recalled in context.recalled:
-            if _is_example(recalled):
-                yield from self._recalled(recalled, context)
+        examples = filter(_is_example, context.recalled)
+        yield from _diverse([one for each in examples for one in self._transfer.proposals(each)])
         yield from self._turned(context)
-
-    def _recalled(self, recalled: Recalled, context: Context) -> Iterator[Proposal]:
-        source = recalled.experience
-        origin = Origin("experience", source.state, f"recalled: {recalled.why}", (source.state,))
-        try:
-            proposal = proposal_from(source.lane, source.space, source.proposal, origin)
-        except ValueError:  # Written by a newer kope, or damaged.
-            return
-        if source.task_key == context.task.key:
-            yield proposal
-        elif isinstance(proposal, Decisions):
-            yield from self._moved_decisions(proposal)
-        elif isinstance(proposal, Plan):
-            yield from self._moved_plan(proposal)
-
-    def _moved_decisions(self, source: Decisions) -> Iterator[Decisions]:
-        for space in self._spaces(source.space):
-            moved = transferred(Space(source.space, source.trace), space)
-            if moved is not None:
-                yield Decisions(space.name, moved.trace, source.origin)
-
-    def _spaces(self, name: str) -> Sequence[Space]:
-        if name == "sketch":
-            return self._workbench.sketch_spaces
-        return [space for space in self._workbench.rule_spaces if space.name == name]
-
-    def _moved_plan(self, source: Plan) -> Iterator[Plan]:
-        try:
-            with self._workbench.tvm_target:
-                moved = transferred_plan(source, None, Schedule(self._workbench.mod))
-        except TVM_ERRORS:  # The plan names what only its own function has.
-            return
-        if moved is not None:
-            yield moved
 
     def _turned(self, context: Context) -> Iterator[Proposal]:
         """Neighbours of the fastest trials in turn, the fastest one's first."""
-        shuffler = random.Random(context.seed * 7919 + context.round_no)
-        streams = [self._neighbours(trial, shuffler) for trial in _parents(context)]
+        parents = _parents(context)
+        order = _Order(random.Random(context.seed * 7919 + context.round_no), self._turns(parents))
+        streams = [self._neighbours(trial, order) for trial in parents]
         while streams:
             for stream in list(streams):
                 step = next(stream, None)
@@ -108,10 +93,15 @@ class Experience:
                 else:
                     yield step
 
-    def _neighbours(self, trial: Trial, shuffler: random.Random) -> Iterator[Proposal]:
+    def _turns(self, parents: Sequence[Trial]) -> Turns:
+        if self._memory is None or not parents:
+            return Turns()
+        return Turns.learned(self._memory.transitions(self._workbench.task, _NUM_TRANSITIONS))
+
+    def _neighbours(self, trial: Trial, order: _Order) -> Iterator[Proposal]:
         found = trial.proposal
         if not isinstance(found, Rewrite):
-            yield from _turns(self._space(found, self._workbench), trial.state, shuffler)
+            yield from _turns(self._space(found, self._workbench), trial.state, order)
             return
         bench = self._workbench.rewritten(found.script)
         if isinstance(bench, Verdict):
@@ -119,7 +109,7 @@ class Experience:
         inner = (
             _first_guesses(bench, trial.state)
             if found.then is None
-            else _turns(self._space(found.then, bench), trial.state, shuffler)
+            else _turns(self._space(found.then, bench), trial.state, order)
         )
         for then in inner:
             yield Rewrite(found.script, then, then.origin)
@@ -139,14 +129,12 @@ class Experience:
         return self._plan_spaces[key]
 
 
-def _turns(space: Space | None, parent: str, shuffler: random.Random) -> Iterator[Decisions]:
-    """Each knob one step away from where it is, in random order."""
+def _turns(space: Space | None, parent: str, order: _Order) -> Iterator[Decisions]:
+    """Each knob one step away from where it is."""
     if space is None:
         return
-    steps = [(knob.index, value) for knob in space.knobs for value in neighbours(knob)]
-    shuffler.shuffle(steps)
-    for index, value in steps:
-        child = space.turned({index: value})
+    for knob, value in order.of(space):
+        child = space.turned({knob.index: value})
         origin = Origin("experience", parent, difference(space, child))
         yield Decisions(space.name, child.trace, origin)
 
@@ -156,6 +144,15 @@ def _first_guesses(bench: Workbench, parent: str) -> Iterator[Decisions]:
     for space in bench.rule_spaces:
         origin = Origin("experience", parent, f"scheduled by {space.name}")
         yield Decisions(space.name, space.trace, origin)
+
+
+def _diverse(proposals: Sequence[Proposal]) -> Iterator[Proposal]:
+    """The best of each space in turn: what is next to the best of one is tried later anyway."""
+    by_space: dict[tuple[str, str], list[Proposal]] = {}
+    for proposal in proposals:
+        by_space.setdefault((lane_of(proposal), space_of(proposal)), []).append(proposal)
+    for rank in zip_longest(*by_space.values()):
+        yield from (proposal for proposal in rank if proposal is not None)
 
 
 def _is_example(recalled: Recalled) -> bool:

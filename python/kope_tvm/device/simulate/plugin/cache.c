@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// First-level caches a core, second level for several; filled through one port, with next-line
+// streams found ahead of time as the hardware's prefetcher does.
+#include <stdlib.h>
+
+#include "model.h"
+
+struct cache cache_make(uint64_t bytes, uint64_t ways) {
+  uint64_t sets = (bytes >> LINE_SHIFT) / ways;
+  return (struct cache){sets, ways, calloc(sets * ways, sizeof(uint64_t))};
+}
+
+// Whether it was there; it is now, and the oldest of its set may be gone.
+bool cache_hit(struct cache* cache, uint64_t line) {
+  uint64_t* set = cache->lines + line % cache->sets * cache->ways;
+  uint64_t way = 0, tag = line + 1;
+  while (way < cache->ways && set[way] != tag) ++way;
+  bool was_there = way < cache->ways;
+  for (uint64_t i = was_there ? way : cache->ways - 1; i > 0; --i) set[i] = set[i - 1];
+  set[0] = tag;
+  return was_there;
+}
+
+static bool continues_stream(struct core* core, uint64_t line) {
+  for (unsigned i = 0; i < NUM_STREAMS; ++i) {
+    if (core->streams[i] + 1 == line || core->streams[i] - 1 == line) {
+      core->streams[i] = line;
+      return true;
+    }
+  }
+  core->streams[core->next_stream++ % NUM_STREAMS] = line;
+  return false;
+}
+
+// The cycle at which the line is there; `cycle` itself where it was in the first level.
+uint64_t cache_data(struct core* core, uint64_t line, uint64_t cycle) {
+  if (cache_hit(&core->data, line)) return cycle;
+  ++core->counters.l1_misses;
+  bool is_far = !cache_hit(core->l2, line);
+  core->counters.l2_misses += is_far;
+  uint64_t occupancy = is_far ? settings.memory_occupancy : settings.l2_occupancy;
+  uint64_t latency = is_far ? settings.memory_latency : settings.l2_latency;
+  uint64_t start = core->fill_free > cycle ? core->fill_free : cycle;
+  core->fill_free = start + occupancy;
+  bool was_ahead = continues_stream(core, line);
+  return was_ahead || core->fill_free > cycle + latency ? core->fill_free : cycle + latency;
+}
+
+void cache_code(struct core* core, uint64_t line) {
+  if (cache_hit(&core->code, line)) return;
+  ++core->counters.code_misses;
+  core->cycle += cache_hit(core->l2, line) ? settings.l2_latency : settings.memory_latency;
+  core->issued = 0;
+}

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators compiled for a RISC-V target by a schedule rule, with inputs and reference outputs."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from kope_tvm import registry
+from kope_tvm.device.program.link import Array, Program
+from kope_tvm.machine import load_target, tvm_target
+from kope_tvm.operators import parse_operator
+
+MATMUL = "op:matmul:m=64,n=64,k=64,dtype=float32"
+
+
+def compiled(mod: tvm.IRModule, target: Any) -> bytes:
+    """The object file of a module."""
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / "function.o"
+        tvm.compile(mod, target=target).mod.write_to_file(str(made), "o")
+        return made.read_bytes()
+
+
+@lru_cache(maxsize=8)
+def program(target: str, operator: str, rule: str, number: int = 0) -> tuple[Program, Array]:
+    """A rule's space at its first guess, and what the operator's reference says."""
+    spec, bound = load_target(target), parse_operator(operator)
+    with tvm_target(spec):
+        spaces = registry.load("schedules", rule)(bound.tir()["main"], spec)
+    rng = np.random.default_rng(3)
+    feeds = [_values(rng, each.shape, each.dtype) for each in bound.inputs]
+    wanted = np.asarray(bound.reference(*feeds))
+    arguments = (*feeds, np.full_like(wanted, 77))
+    written = (*(False for _ in feeds), True)
+    object_bytes = compiled(spaces[number].mod, tvm_target(spec))
+    return Program(object_bytes, arguments, written, spec.facts.num_cores, 1, 1), wanted
+
+
+def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    if dtype.startswith("int"):
+        return rng.integers(-9, 9, shape).astype(dtype)
+    return rng.uniform(0.5, 2.0, shape).astype(dtype)

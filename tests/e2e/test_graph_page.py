@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of the graph works in a real browser without a network, by mouse, keyboard and thumb."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import graph_story as story
+from kope_tvm.cli import main
+from kope_tvm.memory import Memory, experience_key
+
+pytestmark = pytest.mark.e2e
+
+CHROMIUM = shutil.which("chromium")
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+CROWD = 2500
+OPENS_IN_SECS = 20.0
+"""On a machine with two busy cores; it takes about one on an idle one."""
+
+
+@dataclass
+class Opened:
+    """A page, and what a browser said about it."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def choose_task(self, key: str) -> None:
+        self.page.select_option("#task", key)
+
+    def nodes(self, selector: str = "node") -> int:
+        return int(self.page.evaluate("s => cy.nodes(s).length", selector))
+
+    def edges(self, selector: str) -> int:
+        return int(self.page.evaluate("s => cy.edges(s).length", selector))
+
+    def click(self, key: str) -> None:
+        """Click the point of a decision where it is on the screen."""
+        at = self.page.evaluate("k => cy.getElementById(k).renderedPosition()", key)
+        box = self.page.locator("#graph").bounding_box()
+        assert box is not None
+        self.page.mouse.click(box["x"] + at["x"], box["y"] + at["y"])
+
+    def details(self) -> str:
+        return self.page.locator("#details").inner_text()
+
+    def is_whole(self) -> bool:
+        """No request but for the file, no error, and nobody's script ran."""
+        pwned = self.page.evaluate("typeof window.pwned") != "undefined"
+        return len(self.requests) == 1 and not self.complaints and not pwned
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("needs Debian's package chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        # A container's root has no user namespaces for Chromium's sandbox.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the page of a short story, and that of a crowd."""
+    folder = tmp_path_factory.mktemp("page")
+    for name, experiences in (("story", story.STORY), ("crowd", story.crowd(CROWD))):
+        memory = folder / f"{name}.sqlite"
+        with Memory.open(memory) as opened:
+            opened.record_many(experiences)
+        args = ("memory", "export", "-o", folder / f"{name}.html", "--memory", memory)
+        done = CliRunner().invoke(main, [*map(str, args)])
+        assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture
+def open_page(browser: Browser, folder: Path) -> Iterator[Open]:
+    contexts = []
+
+    def opener(size: Any = DESKTOP, scheme: Any = "light", name: str = "story") -> Opened:
+        context = browser.new_context(viewport=size, color_scheme=scheme, offline=True)
+        contexts.append(context)
+        opened = Opened(context.new_page())
+        opened.page.set_default_timeout(30_000)
+        opened.page.on("request", lambda request: opened.requests.append(request.url))
+        opened.page.on("console", lambda said: opened.complaints.append(said.text))
+        opened.page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+        opened.page.goto((folder / f"{name}.html").as_uri())
+        return opened
+
+    yield opener
+    for context in contexts:
+        context.close()
+
+
+def test_tasks_and_machines_filter_what_is_drawn(open_page: Open) -> None:
+    opened = open_page()
+    options = opened.page.locator("#task option").all_inner_texts()
+    assert [text.split(":")[0] for text in options] == ["gelu", "softmax"]
+    opened.choose_task(story.SOFTMAX)
+    assert opened.nodes() == 8 + 2  # The decisions, and the untuned function on two machines.
+    assert opened.nodes(".failed") == opened.nodes(".suspicious") == opened.nodes(".plan") == 1
+    assert opened.edges(".repairs") == opened.edges(".transfers") == 1
+    assert opened.edges(".winning") == 3 + 1
+    opened.page.select_option("#machine", story.BOARD)
+    assert opened.page.locator("#task option").count() == 1
+    assert opened.nodes() == 2
+    assert opened.edges(".transfers") == 0
+    assert opened.is_whole()
+
+
+def test_a_click_shows_all_that_is_known_of_a_decision(open_page: Open) -> None:
+    opened = open_page()
+    opened.choose_task(story.SOFTMAX)
+    opened.click(experience_key(story.FUSED))
+    told = opened.details()
+    for words in (
+        "fuse both passes", "1 ms ±7%, 4x, 8x in all", "chat", "rewrite", "812", "llvm 22.1.8",
+        "2025-11-29 23:46:41 UTC", "run-1", "script of fused", "first guess (2x)",
+    ):  # fmt: skip
+        assert words in told
+    opened.page.get_by_role("button", name="split(j, [4, 8]) (2x, 16x in all)").click()
+    assert "500 µs, 2x, 16x in all: the fastest" in opened.details()
+    opened.click(experience_key(story.CARRIED))
+    assert "CARRIED OVER FROM" in opened.details()
+    assert '{"inner":"2*VLEN"}' in opened.details()
+    assert opened.is_whole()
+
+
+def test_what_strangers_wrote_is_text(open_page: Open) -> None:
+    opened = open_page(scheme="dark")
+    opened.choose_task(story.SOFTMAX)
+    opened.click(experience_key(story.DROPPED))
+    assert f"drop the max {story.HOSTILE}" in opened.details()
+    assert "E_NUMERICS max_rel 3.1e-2 at [63,0..15]" in opened.details()
+    assert opened.page.locator("#details img, #details script").count() == 0
+    opened.page.wait_for_timeout(200)
+    assert opened.is_whole()
+
+
+def test_a_search_finds_steps_through_and_reaches_other_tasks(open_page: Open) -> None:
+    opened = open_page()
+    opened.page.keyboard.press("/")
+    opened.page.keyboard.type("max keep")
+    assert opened.page.locator("#matches").inner_text() == "0 of 1 in 1 more"
+    opened.page.get_by_role("button", name="in 1 more").click()
+    assert opened.page.input_value("#task") == story.SOFTMAX
+    assert opened.nodes(".match") == 1
+    assert opened.page.locator("#details h2").inner_text() == "keep the max"
+    opened.page.fill("#words", "Numerics")  # The code of one, the signature of its repair.
+    assert opened.nodes(".match") == 2
+    found = set()
+    for _ in range(2):
+        opened.page.press("#words", "Enter")
+        found.add(opened.page.locator("#details h2").inner_text())
+    assert found == {"keep the max", f"drop the max {story.HOSTILE}"}
+    opened.page.fill("#words", "")
+    assert opened.nodes(".dimmed") == 0
+    assert opened.is_whole()
+
+
+def test_the_keyboard_walks_the_tree(open_page: Open) -> None:
+    opened = open_page()
+    opened.page.select_option("#machine", story.GUESS.machine_key)
+    opened.choose_task(story.SOFTMAX)
+    opened.page.focus("#graph")
+    heard = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "b"):
+        opened.page.keyboard.press(key)
+        heard.append(opened.page.locator("#details h2").inner_text().split(" ")[0])
+    assert heard == ["softmax", "first", "fuse", "tile", "first", "split(j,"]
+    opened.page.keyboard.press("Escape")
+    assert opened.nodes(".chosen") == 0
+    before = opened.page.evaluate("cy.zoom()")
+    opened.page.keyboard.press("+")
+    assert opened.page.evaluate("cy.zoom()") > before
+    assert opened.is_whole()
+
+
+def test_a_drag_pans_and_a_wheel_zooms(open_page: Open) -> None:
+    opened = open_page()
+    opened.choose_task(story.SOFTMAX)
+    before = opened.page.evaluate("({...cy.pan(), zoom: cy.zoom()})")
+    opened.page.mouse.move(300, 700)
+    opened.page.mouse.down()
+    opened.page.mouse.move(400, 650, steps=4)
+    opened.page.mouse.up()
+    panned = opened.page.evaluate("cy.pan()")
+    assert (panned["x"] - before["x"], panned["y"] - before["y"]) == pytest.approx((100, -50))
+    opened.page.mouse.wheel(0, -300)
+    opened.page.wait_for_function("zoom => cy.zoom() > zoom", arg=before["zoom"])
+    assert opened.is_whole()
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_hangs_over_the_edge_and_something_is_drawn(
+    size: dict[str, int], scheme: str, open_page: Open
+) -> None:
+    opened = open_page(size, scheme)
+    opened.choose_task(story.SOFTMAX)
+    opened.page.click("#winner")
+    assert "the fastest" in opened.details()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    colours = opened.page.evaluate(COLOURS)
+    assert colours["share"] > 0.01
+    assert (colours["ground"] > 128) == (scheme == "light")
+    assert opened.is_whole()
+
+
+COLOURS = """() => {
+  const box = document.getElementById("graph");
+  const made = document.createElement("canvas");
+  made.width = box.clientWidth; made.height = box.clientHeight;
+  const pen = made.getContext("2d");
+  for (const one of box.querySelectorAll("canvas"))
+    pen.drawImage(one, 0, 0, made.width, made.height);
+  const bytes = pen.getImageData(0, 0, made.width, made.height).data;
+  let drawn = 0;
+  for (let at = 3; at < bytes.length; at += 4) drawn += bytes[at] > 0;
+  const ground = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number);
+  return { share: drawn / (bytes.length / 4), ground: ground[0] };
+}"""
+"""The share of the graph's canvases that holds anything, and the red of the page behind them."""
+
+
+def test_two_thousand_decisions_open_and_answer_in_time(open_page: Open) -> None:
+    begin = time.monotonic()
+    opened = open_page(name="crowd")
+    assert opened.nodes("[branch]") == 2000
+    opened.page.click("#fit")
+    opened.page.fill("#words", "tile 77 ->")
+    opened.page.press("#words", "Enter")
+    assert opened.page.locator("#details h2").inner_text().startswith("tile ")
+    assert time.monotonic() - begin < OPENS_IN_SECS
+    hidden = CROWD - 2000
+    assert f"{hidden} of least value are left out" in opened.page.inner_text("#status")
+    assert opened.is_whole()
