@@ -66,6 +66,19 @@ class Database:
             with connection.begin():
                 yield connection
 
+    def num_bytes(self) -> int:
+        """What the file takes on disk; 0 where it is none."""
+        return self.path.stat().st_size if self.path else 0
+
+    def compact(self) -> None:
+        """Give back to the disk what deleted rows took; a server does so by itself."""
+        if self.engine.dialect.name != "sqlite":
+            return
+        with self._translated(), closing(self.engine.raw_connection()) as connection:
+            cursor = connection.cursor()
+            cursor.execute("VACUUM")
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:

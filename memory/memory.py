@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
@@ -13,6 +14,7 @@ from kope_tvm.errors import StorageError
 from kope_tvm.memory.experience import Experience, Recalled
 from kope_tvm.memory.index import ExperienceIndex
 from kope_tvm.memory.lessons import Lesson
+from kope_tvm.memory.prune import KEEP, Pruned, prune
 from kope_tvm.memory.recall import recall
 from kope_tvm.memory.repairs import Fix
 from kope_tvm.memory.stats import Stats
@@ -120,6 +122,23 @@ class Memory:
         num_new = self.store.merge(other.store)
         self.learn_lessons()
         return num_new
+
+    def prune(
+        self, keep: int = KEEP, older_than_secs: float = 0.0, *, dry_run: bool = False
+    ) -> Pruned:
+        """Forget what is worth least until about `keep` experiences are left, see `prune`.
+
+        What is younger than `older_than_secs` stays. A merge with a memory that has it still, or
+        resuming in a work_dir that it came from, brings back what was forgotten.
+        """
+        now = time.time()
+        with self._lock:
+            database = self.store.database
+            pruned = prune(database, keep, now - older_than_secs, now, apply=not dry_run)
+            self._index = ExperienceIndex(self.store)
+        if not dry_run:
+            self.learn_lessons()
+        return pruned
 
     def close(self) -> None:
         """Keep the lessons of what was recorded, and let go of the connections."""

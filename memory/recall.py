@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import merge
 from typing import NamedTuple
 
@@ -59,28 +59,17 @@ class _Place(NamedTuple):
     view: _View
     row: int
 
-
-@dataclass(frozen=True)
-class _Hit:
-    place: _Place
-    id: int
-    similarity: float
-    value: float
-    factors: Factors
-
     @property
-    def score(self) -> float:
-        return self.factors.score
+    def id(self) -> int:
+        return int(self.view.shelf.ids.values[self.row])
 
-    def scoring(self, score: float) -> _Hit:
-        """The hit with another score."""
-        return replace(self, factors=replace(self.factors, score=score))
 
-    def costing(self, chars: int) -> _Hit:
-        """The hit with what its proposal costs taken off."""
-        tokens = chars // CHARS_PER_TOKEN
-        score = self.score * (FREE_TOKENS / max(tokens, FREE_TOKENS)) ** THRIFT
-        return replace(self, factors=replace(self.factors, tokens=tokens, score=score))
+class _Priced(NamedTuple):
+    """A place with what its proposal costs, and the score that is left."""
+
+    score: float
+    tokens: int
+    place: _Place
 
 
 @dataclass(frozen=True)
@@ -121,31 +110,31 @@ class _View:
             top = rows
             if size < len(rows):
                 top = rows[np.argpartition(-score[rows], size)[:size]]
-            for row in top[np.lexsort((-self.shelf.ids.values[top], -score[top]))]:
-                yield self._place(int(row), float(score[row]))
+            top = top[np.lexsort((-self.shelf.ids.values[top], -score[top]))]
+            yield from self._places(top, score[top])
             if size >= len(rows):
                 return
             size *= 8
 
-    def _place(self, row: int, score: float) -> _Place:
-        kind = (self.op_class, int(self.shelf.kind.values[row]))
-        return _Place(score, int(self.shelf.choice.values[row]), kind, self, row)
+    def _places(self, rows: NDArray[np.intp], scores: Array) -> Iterator[_Place]:
+        choices, kinds = self.shelf.choice.values[rows], self.shelf.kind.values[rows]
+        columns = (scores.tolist(), choices.tolist(), kinds.tolist(), rows.tolist())
+        for score, choice, kind, row in zip(*columns, strict=True):
+            yield _Place(score, choice, (self.op_class, kind), self, row)
 
-    def hit(self, place: _Place) -> _Hit:
-        """A place of this view with all that is to be told of it."""
-        shelf, worth, row = self.shelf, self.worth, place.row
+    def factors(self, priced: _Priced) -> Factors:
+        """What made up the score of a place of this view."""
+        shelf, worth, row = self.shelf, self.worth, priced.place.row
         slot = shelf.slot.values[row]
-        factors = Factors(
+        return Factors(
             task_similarity=float(self.tasks[shelf.task.values[row]]),
             machine_similarity=float(self.machines[shelf.machine.values[row]]),
             q_valid=float(worth.valid[slot]),
             q_fast=float(worth.fast[slot]),
             freshness=float(worth.freshness[row]),
-            tokens=0,
-            score=place.score,
+            tokens=priced.tokens,
+            score=priced.score,
         )
-        similarity, value = float(self.similarity[row]), float(self.value[row])
-        return _Hit(place, int(shelf.ids.values[row]), similarity, value, factors)
 
 
 def _leading(score: Array, size: int) -> NDArray[np.intp]:
@@ -160,7 +149,7 @@ def _leading(score: Array, size: int) -> NDArray[np.intp]:
     return np.flatnonzero(score > 0)
 
 
-def _choose(index: ExperienceIndex, task: Task, limit: int) -> list[_Hit]:
+def _choose(index: ExperienceIndex, task: Task, limit: int) -> list[_Priced]:
     """The best examples in order, then one warning where there is one."""
     machines = index.machine_similarities(task)
     own = task.features.op_class
@@ -216,22 +205,29 @@ def _faded(scored: Iterable[tuple[tuple[str, int], float]]) -> Iterator[float]:
         counts[kind] += 1
 
 
-def _thrifty(index: ExperienceIndex, places: Mapping[int, _Place]) -> list[_Hit]:
-    """Hits in the order of their scores once tokens and likeness to better ones count."""
-    hits = [place.view.hit(place) for place in places.values()]
-    chars = index.source.proposal_chars([hit.id for hit in hits]) if hits else {}
-    costing = [hit.costing(chars[hit.id]) for hit in hits if hit.id in chars]
-    costing.sort(key=lambda hit: -hit.score)
-    faded = _faded([(hit.place.kind, hit.score) for hit in costing])
-    scored = [hit.scoring(score) for hit, score in zip(costing, faded, strict=True)]
-    return sorted(scored, key=lambda hit: -hit.score)
+def _thrifty(index: ExperienceIndex, places: Mapping[int, _Place]) -> list[_Priced]:
+    """Places in the order of their scores once tokens and likeness to better ones count."""
+    ids = [place.id for place in places.values()]
+    chars = index.source.proposal_chars(ids) if ids else {}
+    pairs = zip(places.values(), ids, strict=True)
+    priced = [_priced(place, chars[number]) for place, number in pairs if number in chars]
+    priced.sort(key=lambda one: -one.score)
+    faded = _faded([(one.place.kind, one.score) for one in priced])
+    scored = [one._replace(score=score) for one, score in zip(priced, faded, strict=True)]
+    return sorted(scored, key=lambda one: -one.score)
 
 
-def _joined(good: list[_Hit], bad: list[_Hit], limit: int) -> list[_Hit]:
+def _priced(place: _Place, chars: int) -> _Priced:
+    tokens = chars // CHARS_PER_TOKEN
+    score = place.score * (FREE_TOKENS / max(tokens, FREE_TOKENS)) ** THRIFT
+    return _Priced(score, tokens, place)
+
+
+def _joined(good: list[_Priced], bad: list[_Priced], limit: int) -> list[_Priced]:
     if limit < 2 or not bad:
         return good[:limit]
     warning = bad[0]
-    others = [hit for hit in good if hit.place.choice != warning.place.choice]
+    others = [one for one in good if one.place.choice != warning.place.choice]
     return [*others[: limit - 1], warning]
 
 
@@ -243,19 +239,22 @@ def recall(index: ExperienceIndex, task: Task, *, limit: int = 8) -> tuple[Recal
     if limit < 1:
         return ()
     index.refresh()
-    hits = _choose(index, task, limit)
-    found = index.source.experiences_by_id([hit.id for hit in hits])
-    return tuple(_recalled(hit, found[hit.id], task) for hit in hits if hit.id in found)
+    chosen = _choose(index, task, limit)
+    ids = [one.place.id for one in chosen]
+    found = index.source.experiences_by_id(ids)
+    pairs = zip(chosen, ids, strict=True)
+    return tuple(_recalled(one, found[number], task) for one, number in pairs if number in found)
 
 
-def _recalled(hit: _Hit, experience: Experience, task: Task) -> Recalled:
-    features = experience.features
+def _recalled(one: _Priced, experience: Experience, task: Task) -> Recalled:
+    features, view, row = experience.features, one.place.view, one.place.row
+    similarity, value = float(view.similarity[row]), float(view.value[row])
     extents = features.spatial_extents + features.reduce_extents
     what = f"{features.op_class} {'x'.join(map(str, extents))}".strip()
     same = experience.machine_key == task.target.key
     where = "this machine" if same else experience.machine_key
-    why = f"{what} on {where}, {_outcome(experience, hit.value)}, similarity {hit.similarity:.2f}"
-    return Recalled(experience, hit.similarity, hit.value, why, hit.factors)
+    why = f"{what} on {where}, {_outcome(experience, value)}, similarity {similarity:.2f}"
+    return Recalled(experience, similarity, value, why, view.factors(one))
 
 
 def _outcome(experience: Experience, value: float) -> str:

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -33,6 +32,29 @@ _LESSON, _EVIDENCE = TABLES["lesson"], TABLES["evidence"]
 _DECISION, _PROPOSAL = TABLES["decision"], TABLES["proposal"]
 _OUTLINES = 4000
 """A page: what is held as Python objects while an index takes it in."""
+
+# Built once: to build a statement takes longer than to run it, and recall runs all of these.
+_BY_ID = _DECISION.c.id.in_(sa.bindparam("ids", expanding=True))
+_WHOLE = (
+    sa.select(_DECISION, _PROPOSAL.c.text, _TASK.c.features)
+    .join_from(_DECISION, _PROPOSAL, _DECISION.c.proposal_key == _PROPOSAL.c.key)
+    .join(_TASK, _DECISION.c.task_key == _TASK.c.key)
+)
+"""Decisions with what it takes to make Experiences of them."""
+_WHOLE_BY_ID = _WHOLE.where(_BY_ID)
+_OUTLINES_AFTER = (
+    sa.select(*(_DECISION.c[name] for name in rows.Outline._fields))
+    .where(_DECISION.c.id > sa.bindparam("after_id"))
+    .order_by(_DECISION.c.id)
+    .limit(_OUTLINES)
+)
+_CHARS_BY_ID = (
+    sa.select(_DECISION.c.id, sa.func.length(_PROPOSAL.c.text).label("chars"))
+    .join_from(_DECISION, _PROPOSAL, _DECISION.c.proposal_key == _PROPOSAL.c.key)
+    .where(_BY_ID)
+)
+_EDGES_BY_ID = sa.select(*(_DECISION.c[name] for name in rows.Edge._fields)).where(_BY_ID)
+_MACHINES = sa.select(_MACHINE.c.key, _MACHINE.c.facts)
 
 
 class Store:
@@ -127,7 +149,7 @@ class Store:
         self, machine_key: str | None = None, task_key: str | None = None
     ) -> Iterator[Experience]:
         """Everything recorded, in the order in which it came."""
-        query = _whole()
+        query = _WHOLE
         if machine_key is not None:
             query = query.where(_DECISION.c.machine_key == machine_key)
         if task_key is not None:
@@ -147,20 +169,24 @@ class Store:
             found = self.experiences_by_id(chunk)
             yield from (found[number] for number in chunk if number in found)
 
+    def first_at(self, run_id: str) -> float | None:
+        """When the first experience of a run was made; None where there is none."""
+        query = sa.select(sa.func.min(_DECISION.c.at)).where(_DECISION.c.run_id == run_id)
+        with self.database.reading() as connection:
+            found: float | None = connection.execute(query).scalar()
+        return found
+
     def experiences_by_id(self, ids: Sequence[int]) -> dict[int, Experience]:
         """The experiences of some outlines; what was pruned meanwhile is missing."""
-        query = _whole().where(_DECISION.c.id.in_(ids))
         with self.database.reading() as connection:
-            found = [row._asdict() for row in connection.execute(query)]
+            found = [row._asdict() for row in connection.execute(_WHOLE_BY_ID, {"ids": ids})]
         return {row["id"]: rows.experience_from(row) for row in found}
 
     def outlines(self, after_id: int = 0) -> Iterator[list[rows.Outline]]:
         """What was recorded after `after_id`, by anyone, in pages."""
-        columns = [_DECISION.c[name] for name in rows.Outline._fields]
         while True:
-            query = sa.select(*columns).where(_DECISION.c.id > after_id).order_by(_DECISION.c.id)
             with self.database.reading() as connection:
-                found = connection.execute(query.limit(_OUTLINES)).all()
+                found = connection.execute(_OUTLINES_AFTER, {"after_id": after_id}).all()
             if not found:
                 return
             yield [rows.Outline(*row) for row in found]
@@ -168,20 +194,15 @@ class Store:
 
     def proposal_chars(self, ids: Sequence[int]) -> dict[int, int]:
         """How long the proposals of some outlines are."""
-        query = (
-            sa.select(_DECISION.c.id, sa.func.length(_PROPOSAL.c.text).label("chars"))
-            .join_from(_DECISION, _PROPOSAL, _DECISION.c.proposal_key == _PROPOSAL.c.key)
-            .where(_DECISION.c.id.in_(ids))
-        )
         with self.database.reading() as connection:
-            return {row.id: row.chars for row in connection.execute(query)}
+            found = connection.execute(_CHARS_BY_ID, {"ids": ids})
+            return {row.id: row.chars for row in found}
 
     def edges_by_id(self, ids: Sequence[int]) -> dict[int, rows.Edge]:
         """The words of some outlines; what was pruned meanwhile is missing."""
-        columns = [_DECISION.c[name] for name in rows.Edge._fields]
-        query = sa.select(*columns).where(_DECISION.c.id.in_(ids))
         with self.database.reading() as connection:
-            return {row.id: rows.Edge(*row) for row in connection.execute(query)}
+            found = connection.execute(_EDGES_BY_ID, {"ids": ids})
+            return {row.id: rows.Edge(*row) for row in found}
 
     def fixes(self, signature: str, op_class: str, limit: int = 3) -> tuple[repairs.Fix, ...]:
         """Former repairs of a failure, see `repairs.fixes`."""
@@ -201,7 +222,7 @@ class Store:
     def machines(self) -> dict[str, rows.Machine]:
         """All machines that experience was made on, as far as they are known."""
         with self.database.reading() as connection:
-            found = connection.execute(sa.select(_MACHINE.c.key, _MACHINE.c.facts)).all()
+            found = connection.execute(_MACHINES).all()
         return {key: rows.Machine(key, rows.facts_from(text)) for key, text in found}
 
     def stats(self) -> Stats:
@@ -215,12 +236,3 @@ class Store:
         Safe to repeat and to break off: order and repetition change nothing.
         """
         return merge(self.database, other.database)
-
-
-def _whole() -> sa.Select[Any]:
-    """Decisions with what it takes to make Experiences of them."""
-    return (
-        sa.select(_DECISION, _PROPOSAL.c.text, _TASK.c.features)
-        .join_from(_DECISION, _PROPOSAL, _DECISION.c.proposal_key == _PROPOSAL.c.key)
-        .join(_TASK, _DECISION.c.task_key == _TASK.c.key)
-    )

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 NATIVE = "native"
 _FOLDER = Path(__file__).parent / "targets"
 _TABLES = {"summary": str, "target": dict, "rpc": dict, "limits": dict, "facts": dict}
+_TELLING = ("kind", "mcpu", "mattr", "model")
+"""What tells known targets apart."""
 _Record = TypeVar("_Record", Facts, Limits)
 
 
@@ -262,7 +264,7 @@ def _relative(config: Mapping[str, Any]) -> TargetSpec | None:
     """The known target of the same mcpu and features; this machine before a mere level."""
     for name in sorted(known_targets(), key=lambda each: each != "host"):
         spec = load_target(name)
-        same = (spec.tvm_target.get(key) == config.get(key) for key in ("kind", "mcpu", "mattr"))
+        same = (spec.tvm_target.get(key) == config.get(key) for key in _TELLING)
         if all(same):
             return spec
     return None

@@ -23,6 +23,7 @@ from kope_tvm.target import TargetSpec
 _NUM_TURNS = 3
 _TURN_SECS = 0.05
 _REPEAT = 3
+_MOST_CALLS = 1000
 _SLOW_SECS = 0.5
 """A model whose call takes as long is timed by one call a turn."""
 
@@ -125,8 +126,8 @@ def _reason(why: str) -> str:
 def _beside(artifact: Artifact, references: ModelReferences) -> Comparison:
     """The two builds timed in turns."""
     feed, untuned = references.feeds[0], references.untuned
-    (secs,) = untuned.time(feed, number=1, repeat=1)
-    number = max(1, round(_TURN_SECS / _REPEAT / secs))
+    secs = max(*artifact.time(feed, number=1, repeat=3), *untuned.time(feed, number=1, repeat=3))
+    number = min(_MOST_CALLS, max(1, round(_TURN_SECS / _REPEAT / secs)))
     repeat = 1 if secs > _SLOW_SECS else _REPEAT
     ours: tuple[float, ...] = ()
     theirs: tuple[float, ...] = ()

@@ -23,6 +23,8 @@ class Facts:
     peak_flops: float = 0.0
     """float32, all cores; measured where it is not 0."""
     peak_bytes_per_sec: float = 0.0
+    core: str = ""
+    """Name of the core class, where mcpu does not tell it from others."""
 
 
 @dataclass(frozen=True)
@@ -51,5 +53,6 @@ class TargetSpec:
     def key(self) -> str:
         """The identity under which experience is kept: the core class, not the board."""
         facts = self.facts
-        kind, mcpu = self.tvm_target.get("kind"), self.tvm_target.get("mcpu", "")
-        return f"{kind}/{mcpu}/{facts.isa}/{facts.vlen_bits}/{facts.num_cores}"
+        kind = self.tvm_target.get("kind")
+        core = facts.core or self.tvm_target.get("mcpu", "")
+        return f"{kind}/{core}/{facts.isa}/{facts.vlen_bits}/{facts.num_cores}"

@@ -137,7 +137,7 @@ class _Database:
         self._work_dir = work_dir
         lines = self._lines(_RECORDS)
         try:
-            mods = [_module(line) for line in self._lines(_WORKLOADS)]
+            mods = [workload_module(line) for line in self._lines(_WORKLOADS)]
             keys = [state_of(mod) for mod in mods]
             originals = dict(zip(keys, mods, strict=True)) | self._originals(keys, mods)
             self._records = [
@@ -186,7 +186,8 @@ class _Database:
         }
 
 
-def _module(line: Sequence[str]) -> tvm.IRModule:
+def workload_module(line: Sequence[str]) -> tvm.IRModule:
+    """The module of a line of `database_workload.json`."""
     _, encoded = line
     return tvm.ir.load_json(base64.b64decode(encoded)[_LENGTH_BYTES:].decode())
 

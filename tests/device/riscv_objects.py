@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from tvm.s_tir import Schedule
 
 from kope_tvm import registry
 from kope_tvm.device.program.link import Array, Program
@@ -27,18 +28,25 @@ def compiled(mod: tvm.IRModule, target: Any) -> bytes:
         return made.read_bytes()
 
 
+def space(target: str, operator: str, rule: str, number: int = 0) -> Schedule:
+    """One of a rule's spaces, at its first guess."""
+    spec = load_target(target)
+    with tvm_target(spec):
+        func = parse_operator(operator).tir()["main"]
+        spaces: list[Schedule] = registry.load("schedules", rule)(func, spec)
+    return spaces[number]
+
+
 @lru_cache(maxsize=8)
 def program(target: str, operator: str, rule: str, number: int = 0) -> tuple[Program, Array]:
     """A rule's space at its first guess, and what the operator's reference says."""
     spec, bound = load_target(target), parse_operator(operator)
-    with tvm_target(spec):
-        spaces = registry.load("schedules", rule)(bound.tir()["main"], spec)
     rng = np.random.default_rng(3)
     feeds = [_values(rng, each.shape, each.dtype) for each in bound.inputs]
     wanted = np.asarray(bound.reference(*feeds))
     arguments = (*feeds, np.full_like(wanted, 77))
     written = (*(False for _ in feeds), True)
-    object_bytes = compiled(spaces[number].mod, tvm_target(spec))
+    object_bytes = compiled(space(target, operator, rule, number).mod, tvm_target(spec))
     return Program(object_bytes, arguments, written, spec.facts.num_cores, 1, 1), wanted
 
 

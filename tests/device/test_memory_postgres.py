@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from kope_tvm.errors import StorageError
 from kope_tvm.memory import Store
 from merge_checks import Part, check_merges, merges, parts
+from migration_checks import MigrationChecks
+from prune_checks import PruneChecks
 from store_checks import FIRST, NewPlace, StoreChecks
 
 pytestmark = pytest.mark.device
@@ -60,7 +62,7 @@ def socket_dir() -> Iterator[Path]:
             _call(*server, "-m", "immediate", "stop")
 
 
-class TestPostgres(StoreChecks):
+class TestPostgres(StoreChecks, PruneChecks, MigrationChecks):
     @pytest.fixture
     def new_place(self, socket_dir: Path, request: pytest.FixtureRequest) -> NewPlace:
         """A schema a memory: far quicker to make than a database."""

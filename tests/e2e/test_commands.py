@@ -82,6 +82,7 @@ def test_memory_counts_and_recalls_what_was_tuned(shell: Shell, report: Any) -> 
     assert held["decisions"] >= 6
     recalled = shell.json("memory", "recall", MATMUL)["tasks"][report["tasks"][0]["name"]]
     assert max(one["similarity"] for one in recalled) == pytest.approx(1)
+    assert {one["factors"]["task_similarity"] for one in recalled} == {1.0}
 
 
 def test_work_dir_of_another_target_is_a_wrong_call(shell: Shell, report: Any) -> None:

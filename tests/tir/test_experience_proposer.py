@@ -148,6 +148,29 @@ def test_slow_ones_damaged_ones_and_what_was_said_are_not_replayed(bench: Workbe
     assert _ideas(bench, recalled=(good,), wanted=0) == []
 
 
+def test_each_space_is_judged_by_its_own_best(bench: Workbench, script: str) -> None:
+    (space, *_) = bench.rule_spaces
+    best = _recalled(Rewrite(script, _PLAN), bench.task)
+    good = _recalled(Decisions(space.name, space.trace), bench.task, value=0.6)
+    knob = space.knobs[0]
+    turned = space.turned({knob.index: 0 if knob.value else 1})
+    near = _recalled(Decisions(space.name, turned.trace), bench.task, value=0.45)
+    slow = _recalled(_PLAN, bench.task, value=0.4)
+    found = _ideas(bench, recalled=(best, good, near, slow))
+    assert [lane_of(one) for one in found] == ["rewrite", "decisions"]
+
+
+def test_the_best_of_each_space_comes_before_the_second_of_any(bench: Workbench) -> None:
+    (space, *_) = bench.rule_spaces
+    turned = [space.turned({knob.index: 0 if knob.value else 1}).trace for knob in space.knobs[:2]]
+    recalled = [
+        *(_recalled(Decisions(space.name, trace), bench.task) for trace in turned),
+        _recalled(_PLAN, bench.task, value=0.7),
+    ]
+    found = _ideas(bench, recalled=tuple(recalled))
+    assert [lane_of(one) for one in found] == ["decisions", "plan", "decisions"]
+
+
 def test_a_plan_of_a_similar_task_is_fitted_to_this_one(bench: Workbench, script: str) -> None:
     other = make_task("wider", _mod(cols=80), _X86)
     (found,) = _ideas(bench, recalled=(_recalled(_PLAN, other), _recalled(Rewrite(script), other)))

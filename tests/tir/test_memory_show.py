@@ -55,3 +55,12 @@ def test_a_model_that_was_never_tuned_is_named(tmp_path: Path) -> None:
     missing = show("nosuch", "--memory", str(tmp_path / "m.sqlite"))
     assert missing.exit_code == 2
     assert "nosuch: no such file" in missing.output
+
+
+def test_a_machine_without_experience_is_told_who_has_some(tmp_path: Path) -> None:
+    memory = str(tmp_path / "m.sqlite")
+    with Memory.open(memory) as opened:
+        opened.record_many(story.STORY)
+    other = show("gelu", "--target", "spacemit-k1", "--memory", memory)
+    assert other.exit_code == 2
+    assert f"only for {story.GUESS.machine_key}; give --target" in other.output

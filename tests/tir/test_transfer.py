@@ -8,9 +8,10 @@ import json
 import pytest
 import tvm
 import tvm_ffi
-from tvm import te, tirx
+from tvm import te, tirx, topi
 
 from kope_tvm.candidate import Candidate
+from kope_tvm.context import Context
 from kope_tvm.memory.experience import Experience, Recalled
 from kope_tvm.memory.memory import Memory
 from kope_tvm.memory.rows import experience_key
@@ -24,7 +25,9 @@ from kope_tvm.proposal import (
     proposal_text,
     space_of,
 )
+from kope_tvm.proposers.algebra import Algebra
 from kope_tvm.relative.wording import told
+from kope_tvm.seat import Seat
 from kope_tvm.space import Space
 from kope_tvm.target import Facts, TargetSpec
 from kope_tvm.task import Task
@@ -212,6 +215,53 @@ def test_turned_knobs_of_a_plan_are_carried_too() -> None:
     candidate = here.apply(found)
     assert isinstance(candidate, Candidate)
     assert _lanes(candidate) == {32}
+
+
+def _softmax(target: TargetSpec, rows: int, cols: int) -> Workbench:
+    a = te.placeholder((rows, cols), name="A")
+    mod = tvm.IRModule({"main": te.create_prim_func([a, topi.nn.softmax(a)])})
+    return Workbench(make_task("softmax", mod, target))
+
+
+def _by_algebra(bench: Workbench) -> Rewrite:
+    context = Context(bench.task, 1, num_wanted=1, trials_left=8, seed=1)
+    (found,) = Algebra(Seat(bench)).propose(context)
+    assert isinstance(found, Rewrite)
+    return found
+
+
+def test_how_a_rewrite_was_scheduled_is_carried_to_this_functions_own_rewrite() -> None:
+    learned, here = _softmax(_AVX512, 256, 2048), _softmax(_AVX512, 512, 1024)
+    given = _by_algebra(learned)
+    assert isinstance(given.then, Decisions)
+    space = Space(given.then.space, given.then.trace)
+    knob = next(knob for knob in space.knobs if len(knob.options) > 2)
+    turned = Decisions(space.name, space.turned({knob.index: len(knob.options) - 1}).trace)
+    found = _first(here, _recalled(Rewrite(given.script, turned), learned.task))
+    assert isinstance(found, Rewrite)
+    assert isinstance(found.then, Decisions)
+    assert found.script == _by_algebra(here).script != given.script
+    (same,) = [one for one in Space("", found.then.trace).knobs if one.index == knob.index]
+    assert same.shown == str(knob.options[-1])
+    assert isinstance(here.apply(found), Candidate)
+
+
+def test_the_same_functions_rewrite_keeps_its_script_on_another_machine() -> None:
+    learned, here = _softmax(_RVV256, 256, 2048), _softmax(_AVX512, 256, 2048)
+    given = _by_algebra(_softmax(_AVX512, 256, 2048))
+    found = _first(here, _recalled(given, learned.task))
+    assert isinstance(found, Rewrite)
+    assert found.script == given.script
+    assert isinstance(here.apply(found), Candidate)
+
+
+def test_where_no_algebra_applies_the_plain_rules_are_told() -> None:
+    learned, here = _softmax(_AVX512, 256, 2048), _bench(_AVX512)
+    space = here.rule_spaces[0]
+    given = Rewrite("whatever", Decisions(space.name, space.trace))
+    found = _first(here, _recalled(given, learned.task))
+    assert isinstance(found, Decisions)
+    assert found.space == space.name
 
 
 def test_what_another_function_lacks_is_not_proposed() -> None:

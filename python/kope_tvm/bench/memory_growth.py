@@ -21,6 +21,7 @@ from pathlib import Path
 from kope_tvm.bench.memory_synthetic import MACHINES, Stream
 from kope_tvm.memory.experience import Experience
 from kope_tvm.memory.memory import Memory
+from kope_tvm.memory.store import Store
 from kope_tvm.task import Task
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -76,11 +77,11 @@ def _grown(sizes: Sequence[int], scratch: Path, say: Callable[[str], None]) -> l
     stream, held = Stream().experiences(max(sizes)), 0
     for size, file in zip(sizes, files, strict=True):
         say(f"writing {size} edges")
-        with Memory.open(growing) as memory:
+        with Store.open(growing) as store:
             for machine in MACHINES:
-                memory.note_machine(machine)
+                store.note_machine(machine)
             for batch in _batches(stream, size - held):
-                memory.record_many(batch)
+                store.record_many(batch)
         held = size
         shutil.copyfile(growing, file.with_suffix(".part"))
         file.with_suffix(".part").rename(file)

@@ -79,7 +79,7 @@ def open_session(place: Place, limit_secs: float) -> Session:
 
 
 def num_registered(place: Place) -> int:
-    """Servers of the place's key at its tracker, free or not; KopeError where no tracker answers."""
+    """Servers of the key at its tracker, free or not; KopeError where no tracker answers."""
     servers = _tracker(place).summary()["server_info"]
     return sum(each["key"] == f"server:{place.key}" for each in servers)
 

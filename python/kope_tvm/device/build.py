@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cross-builds the board's server: one file, from objects that are kept by what they are made of."""
+"""Cross-builds the board's server: one file, of objects kept by what they are made of."""
 
 from __future__ import annotations
 

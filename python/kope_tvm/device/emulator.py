@@ -57,7 +57,7 @@ class Emulator:
 
 
 def find_emulator() -> Emulator:
-    """QEMU on the path; KopeError says what to install where it, or the guest's libc, is missing."""
+    """QEMU on the path; KopeError says what to install where it or the guest's libc is missing."""
     path = next(filter(None, map(shutil.which, _NAMES)), None)
     if path is None:
         raise KopeError(

@@ -66,6 +66,14 @@ class BookBranch:
     proposal: int
 
 
+_SAME = (
+    *("lane", "space", "proposer", "state", "parent", "code", "suspicious", "tokens"),
+    *("run_id", "round_no", "order", "at", "seed"),
+    *("repair_turn", "signature", "source", "relative"),
+)
+"""Fields that are the experience's own, by its names."""
+
+
 @dataclass(frozen=True)
 class BookHidden:
     """A place where decisions are left out."""
@@ -156,6 +164,7 @@ def _tree(name: str, tree: DecisionTree, texts: _Texts) -> BookTree:
 def _branch(one: Branch, layout: Layout, texts: _Texts) -> BookBranch:
     experience, place = one.experience, layout.places[one.key]
     return BookBranch(
+        **{name: getattr(experience, name) for name in _SAME},
         key=one.key,
         under=one.under,
         column=place.column,
@@ -172,24 +181,7 @@ def _branch(one: Branch, layout: Layout, texts: _Texts) -> BookBranch:
         speedup=one.speedup,
         is_winning=one.is_winning,
         mends=one.mends,
-        repair_turn=experience.repair_turn,
-        signature=experience.signature,
-        source=experience.source,
-        relative=experience.relative,
-        lane=experience.lane,
-        space=experience.space,
-        proposer=experience.proposer,
-        code=experience.code,
         reason=experience.reason[:_REASON_CHARS],
-        suspicious=experience.suspicious,
-        tokens=experience.tokens,
-        seed=experience.seed,
-        run_id=experience.run_id,
-        round_no=experience.round_no,
-        order=experience.order,
-        at=experience.at,
-        state=experience.state,
-        parent=experience.parent,
         toolchain=texts.number(experience.toolchain, _REASON_CHARS),
         proposal=texts.number(experience.proposal, _PROPOSAL_CHARS),
     )

@@ -75,7 +75,9 @@ def _label(branch: Branch, tree: DecisionTree) -> Text:
     text = Text(overflow="fold")
     text.append(shortened(spell_change(branch), _CHANGE_CHARS), _style(branch))
     if ratios := spell_ratios(branch):
-        text.append(f"  {ratios}", "green" if (branch.ratio or 1.0) > 1.0 else "yellow")
+        text.append(
+            f"  {ratios}", "green" if (branch.ratio or branch.speedup or 0.0) > 1.0 else "yellow"
+        )
     outcome = shortened(spell_outcome(branch), _REASON_CHARS)
     text.append(f"  {outcome}", "red" if experience.code or experience.suspicious else "")
     if branch.mends or experience.repairs:

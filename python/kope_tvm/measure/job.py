@@ -18,8 +18,8 @@ from kope_tvm.outcome import Measurement
 
 CHECK = b"check"
 TIME = b"time"
-"""The words a child waits for: it has built, it has checked. With the second comes the time below
-which it is checked on every case.
+"""The words a child waits for: it has built, it has checked. With the second come the time below
+which it is checked on every case, and the best's.
 """
 MAX_WORD_BYTES = 64
 MAX_PACKET_BYTES = 1 << 17
@@ -71,6 +71,20 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Board:
+    """Where a job is measured, if not on this machine."""
+
+    host: str
+    port: int
+    key: str
+    """Of the tracker, and of the boards there."""
+    linker: str
+    """Makes a library of objects for the board."""
+    folder: str
+    """On this machine, for files in between."""
+
+
+@dataclass(frozen=True)
 class Job:
     """One module to build and time on one target."""
 
@@ -85,6 +99,8 @@ class Job:
     """Of the image, in its order."""
     hopeless_secs: float | None = None
     """A first call that takes longer is the measurement."""
+    place: Board | None = None
+    """None: this machine."""
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -96,6 +112,7 @@ def decode_job(packet: bytes) -> Job:
     fields["config"] = MeasureConfig(**fields["config"])
     fields["arguments"] = decode_arguments(fields["arguments"])
     fields["cases"] = decode_cases(fields["cases"])
+    fields["place"] = Board(**fields["place"]) if fields["place"] else None
     return Job(**fields)
 
 
@@ -136,6 +153,8 @@ class Answer:
     notice: str = ""
     """What is amiss with a reference's checks."""
     is_built: bool = False
+    has_board: bool = False
+    """Not the end: the board it waited for is now its own."""
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()

@@ -20,18 +20,11 @@ from typing import TYPE_CHECKING
 
 from kope_tvm.errors import TargetError
 from kope_tvm.measure import image, stages
+from kope_tvm.measure.asked import Asked, quarantined, without_reference
 from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.measure.job import Answer, Job
 from kope_tvm.measure.processes import ZygoteClient, ZygoteDiedError
-from kope_tvm.measure.references import (
-    OTHER_SEEDS,
-    Asked,
-    Known,
-    References,
-    module_json,
-    quarantined,
-    without_reference,
-)
+from kope_tvm.measure.references import OTHER_SEEDS, Known, References, module_json
 from kope_tvm.measure.stages import Candidate
 from kope_tvm.outcome import Measurement
 from kope_tvm.performance import in_doubt
@@ -132,13 +125,12 @@ class Pool:
     ) -> Iterator[tuple[int, Measurement]]:
         """Every outcome of the chunk; what a dying zygote took along goes back to `waiting`."""
         left = {candidate.index: candidate for candidate in chunk}
-        doubtful: list[tuple[Candidate, Measurement]] = []
+        left_open: list[tuple[Candidate, Measurement]] = []
         try:
             for candidate, measurement in self._build_then_run(chunk, given):
                 del left[candidate.index]
-                if given.doubts(measurement):
-                    given.hope(measurement)
-                    doubtful.append((candidate, measurement))
+                if given.leaves_open(measurement):
+                    left_open.append((candidate, measurement))
                     continue
                 given.note(measurement)
                 yield candidate.index, measurement
@@ -150,18 +142,8 @@ class Pool:
                     yield candidate.index, Measurement(code="E_DEVICE", error=f"twice: {error}")
                 else:
                     waiting.appendleft(replace(candidate, worker=None, is_busy=False))
-        given.settle()
-        yield from self._resolved(doubtful, given)
-
-    def _resolved(
-        self, doubtful: Sequence[tuple[Candidate, Measurement]], given: Asked
-    ) -> Iterator[tuple[int, Measurement]]:
-        """Proved again, the fastest first: what no one asked to prove may be in doubt no more."""
-        for candidate, measurement in sorted(doubtful, key=lambda row: row[1].secs):
-            if measurement.is_proven or given.doubts(measurement):
-                measurement = self._proved_again(candidate, measurement, given)
-            given.note(measurement)
-            yield candidate.index, measurement
+        given.end_batch()
+        yield from self._settled(left_open, given)
 
     def _build_then_run(
         self, chunk: Sequence[Candidate], given: Asked
@@ -174,31 +156,41 @@ class Pool:
             yield from self._build(chunk, job, image_fd)
             built = [candidate for candidate in chunk if candidate.worker]
             for candidate, following in zip_longest(built, built[1:]):
-                answer = stages.run(
-                    self._living(), candidate, limit_secs, following, given.prove_below
-                )
+                asked = given.prove_below, given.best_secs
+                answer = stages.run(self._living(), candidate, limit_secs, following, *asked)
                 yield candidate, in_doubt(answer.measurement, given.floor_secs)
         finally:
             self._drop(chunk)
 
-    def _proved_again(
-        self, candidate: Candidate, measurement: Measurement, given: Asked
-    ) -> Measurement:
-        """A time that is too good, measured again with inputs no one has seen."""
+    def _settled(
+        self, left_open: Sequence[tuple[Candidate, Measurement]], given: Asked
+    ) -> Iterator[tuple[int, Measurement]]:
+        """The fastest first: where it is right, the others are mostly neither best nor in doubt."""
+        for candidate, measurement in sorted(left_open, key=lambda row: row[1].secs):
+            if given.must_prove(measurement):
+                measurement = self._proved(candidate, measurement, given)
+            given.note(measurement)
+            yield candidate.index, measurement
+
+    def _proved(self, candidate: Candidate, measurement: Measurement, given: Asked) -> Measurement:
+        """Measured once more on every case; where it is too good, on inputs no one has seen."""
         assert given.checked is not None
         began = time.perf_counter()
+        is_doubted = measurement.is_proven or given.doubts(measurement)
         fresh = replace(candidate, worker=None, is_busy=False)
         try:
-            reference = self._other_inputs(given.checked)
+            reference = self._other_inputs(given.checked) if is_doubted else given.checked
             if reference.image_fd is None:
                 return measurement
             again = replace(given, checked=reference, prove_secs=math.inf, hopeless_secs=None)
             for _, second in self._build_then_run([fresh], again):
                 check_secs = measurement.check_secs + time.perf_counter() - began
-                return replace(second if second.ok else quarantined(second), check_secs=check_secs)
+                failed = quarantined(second) if is_doubted else second
+                return replace(second if second.ok else failed, check_secs=check_secs)
         except ZygoteDiedError as error:
             self._bury(error)
-            return Measurement(stage="check", code="E_QUARANTINE", error=f"proving it: {error}")
+            code = "E_QUARANTINE" if is_doubted else "E_DEVICE"
+            return Measurement(stage="check", code=code, error=f"proving it: {error}")
         return measurement
 
     def _other_inputs(self, checked: Known) -> Known:

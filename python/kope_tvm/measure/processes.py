@@ -42,6 +42,8 @@ class Worker:
         """None for a packet that is no answer."""
         self.patience: Patience | None = None
         self.timed_out = False
+        self.awaits_board = False
+        """Its time starts when it has one."""
         self._sock = sock
         self._stderr_fd = stderr_fd
 
@@ -120,6 +122,7 @@ class ZygoteClient:
         fds = [theirs.fileno(), their_stderr_fd, module_fd]
         fds += [] if image_fd is None else [image_fd]
         worker = Worker(self._count, ours, stderr_fd)
+        worker.awaits_board = job.place is not None
         try:
             packet = b"fork %d\n" % self._count + job.encode()
             socket.send_fds(self._control, [packet], fds)

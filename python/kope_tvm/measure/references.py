@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tuner's side of a reference: what was made of it, and what it asks of candidates."""
+"""The tuner's side of a reference: what was made of it, and the times known beside it."""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kope_tvm.measure.job import Argument, Case
 from kope_tvm.outcome import Measurement
-from kope_tvm.performance import QUARANTINE
 
 if TYPE_CHECKING:
     from tvm import IRModule
@@ -19,10 +18,6 @@ MAX_IMAGE_BYTES = 1 << 30
 """Of all images together."""
 OTHER_SEEDS = 1 << 16
 """Away from those that every candidate is checked with."""
-PROMPT_SECS = 0.02
-"""A candidate with longer calls is left to the finals: proving it makes twenty of them, and of the
-first programs of a search most are soon beaten.
-"""
 
 
 @dataclass
@@ -39,7 +34,7 @@ class Known:
     seen_secs: float = math.inf
     """Of those that were right on every case they were tried on."""
     hoped_secs: float = math.inf
-    """Of those that are in doubt for their time."""
+    """Of those that are still to be proved."""
     image_fd: int | None = None
     image_bytes: int = 0
     again: Known | None = None
@@ -55,46 +50,6 @@ class Known:
             os.close(self.image_fd)
         if self.again is not None:
             self.again.free()
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What one call of `measure` asks of all its candidates."""
-
-    checked: Known | None
-    hopeless_secs: float | None
-    prove_secs: float | None
-    floor_secs: float
-
-    @property
-    def prove_below(self) -> float:
-        """The time below which a candidate is checked on every case."""
-        if self.prove_secs is not None or self.checked is None:
-            return math.inf if self.prove_secs is None else self.prove_secs
-        return min(self.checked.best_secs, self.checked.hoped_secs, PROMPT_SECS)
-
-    def doubts(self, measurement: Measurement) -> bool:
-        """Whether it is so much faster than the best that it must be proved again."""
-        if self.checked is None or not measurement.ok:
-            return False
-        return measurement.secs * QUARANTINE < self.checked.seen_secs < math.inf
-
-    def hope(self, measurement: Measurement) -> None:
-        """Remember one that is in doubt: what is slower need not be proved before it is."""
-        if self.checked:
-            self.checked.hoped_secs = min(self.checked.hoped_secs, measurement.secs)
-
-    def note(self, measurement: Measurement) -> None:
-        """Remember the best, and the best that was right on every case."""
-        if self.checked and measurement.ok:
-            self.checked.seen_secs = min(self.checked.seen_secs, measurement.secs)
-            if measurement.is_proven:
-                self.checked.best_secs = min(self.checked.best_secs, measurement.secs)
-
-    def settle(self) -> None:
-        """Nothing is in doubt any more."""
-        if self.checked:
-            self.checked.hoped_secs = math.inf
 
 
 class References:
@@ -121,22 +76,6 @@ class References:
         for each in self._known.values():
             each.free()
         self._known.clear()
-
-
-def without_reference(failed: Measurement) -> Measurement:
-    """What candidates get where the untuned function failed."""
-    return replace(
-        failed,
-        stage="check",
-        code="E_DEVICE",
-        error=f"the untuned function gave nothing to compare with: {failed.code} {failed.error}",
-    )
-
-
-def quarantined(failed: Measurement) -> Measurement:
-    """What one gets that was in doubt and failed when it was proved again."""
-    error = f"too fast, and wrong when proved again: {failed.code} {failed.error}"
-    return replace(failed, stage="check", code="E_QUARANTINE", error=error)
 
 
 def module_json(mod: str | bytes | IRModule) -> bytes:

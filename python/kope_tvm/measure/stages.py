@@ -17,6 +17,8 @@ from kope_tvm.outcome import Measurement
 
 _POLL_SECS = 0.25
 _EXIT_SECS = 2.0
+_BOARD_SECS = 600.0
+"""A board that others use may be waited for so long."""
 
 
 @dataclass
@@ -71,17 +73,19 @@ def run(
     limit_secs: float,
     following: Candidate | None = None,
     prove_secs: float = math.inf,
+    best_secs: float = math.inf,
 ) -> Answer:
     """Let a parked candidate measure; its process has gone when this returns.
 
-    One that takes less than `prove_secs` is checked on every case.
+    One that takes less than `prove_secs` is checked on every case, one not much more than
+    `best_secs` on a second.
 
     The following one checks its outputs while this one goes; nothing is timed then.
     """
     worker = _checking(candidate)
     started = time.perf_counter()
-    worker.patience = Patience(worker.pid, limit_secs)
-    worker.say(b"%s %.9g" % (TIME, prove_secs))
+    worker.patience = Patience(worker.pid, _BOARD_SECS if worker.awaits_board else limit_secs)
+    worker.say(b"%s %.9g %.9g" % (TIME, prove_secs, best_secs))
     while (answer := _look(zygote, worker, limit_secs, "run")) is None:
         _wait(zygote, [worker])
     if following:
@@ -123,6 +127,9 @@ def _wait(zygote: ZygoteClient, workers: Sequence[Worker]) -> None:
 
 def _look(zygote: ZygoteClient, worker: Worker, limit_secs: float, stage: str) -> Answer | None:
     """What became of a stage; None while it goes on. Ends a child that has had its time."""
+    if worker.answers and worker.answers[0] and worker.answers[0].has_board:
+        worker.answers.popleft()
+        worker.awaits_board, worker.patience = False, None
     if worker.answers:
         answer = worker.answers.popleft()
         return answer or Answer(Measurement(stage=stage, code="E_CRASH", error="garbled answer"))

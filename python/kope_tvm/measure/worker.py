@@ -24,7 +24,7 @@ import tvm
 import tvm_ffi
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-from kope_tvm.measure import lift, signature, timing
+from kope_tvm.measure import lift, on_board, signature, timing
 from kope_tvm.measure.check import Check, RefusedError
 from kope_tvm.measure.image import Writer
 from kope_tvm.measure.inputs import Distribution, contents
@@ -125,6 +125,12 @@ def _measure(
         return _make_reference(sock, job, checked, image_fd, device)
     if not job.arguments:
         return _time_unchecked(sock, job, timed, device)
+    return _check_and_time(sock, job, checked, timed, image_fd, device)
+
+
+def _check_and_time(
+    sock: socket.socket, job: Job, checked: _Built, timed: _Built, image_fd: int, device: Any
+) -> Answer | None:
     watch = Stopwatch()
     with watch:
         check = Check(
@@ -142,14 +148,15 @@ def _measure(
     if checked is not timed:
         calls = _calls(timed, _random_values(job, timed, device), device)
         first_secs = calls.once()
-    prove_secs = _await_time(sock)
-    if prove_secs is None:
+    times = _await_time(sock)
+    if times is None:
         return None
+    prove_secs, best_secs = times
     run_secs = _timed(calls, job, first_secs)
     with watch:
         secs = median(run_secs)
         # A race may pass once; thousands of calls later it rarely does.
-        matters = secs < max(QUICK_SECS, prove_secs * NEAR)
+        matters = secs < max(QUICK_SECS, best_secs * NEAR)
         max_error = max(max_error, check.after_timing(matters=matters))
         check.threads_left(checked.num_threads)
         is_proven = secs < prove_secs
@@ -196,13 +203,13 @@ def _keep_off_the_workers_cores() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
-def _await_time(sock: socket.socket) -> float | None:
+def _await_time(sock: socket.socket) -> tuple[float, float] | None:
     """Wait until the candidate before this one has left the machine.
 
-    The time below which every case is checked; None where the tuner has gone.
+    The time below which every case is checked, and the best's; None where the tuner has gone.
     """
-    word, _, prove_secs = sock.recv(MAX_WORD_BYTES).partition(b" ")
-    return float(prove_secs or "inf") if word == TIME else None
+    word, *times = sock.recv(MAX_WORD_BYTES).split()
+    return (float(times[0]), float(times[1])) if word == TIME else None
 
 
 def _random_values(job: Job, built: _Built, device: Any) -> list[Any]:
@@ -256,6 +263,6 @@ def _calls(built: _Built, values: Sequence[Any], device: Any) -> timing.Calls:
 
 
 def answer_and_close(sock: socket.socket, job: Job, module_fd: int, image_fd: int) -> None:
-    """`work` for a child whose tuner may have gone away meanwhile."""
+    """`work`, here or on a board, for a child whose tuner may have gone away meanwhile."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError), sock:
-        work(sock, job, module_fd, image_fd)
+        (on_board.work if job.place else work)(sock, job, module_fd, image_fd)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from kope_tvm.context import Context, Trial
+from kope_tvm.memory.experience import Experience as Remembered
 from kope_tvm.memory.experience import Recalled
+from kope_tvm.memory.recall import SLOW
 from kope_tvm.outcome import Verdict
 from kope_tvm.proposal import (
     Decisions,
@@ -33,7 +35,7 @@ _NUM_PARENTS = 3
 _NUM_TRANSITIONS = 256
 
 _WORTH_REPLAYING = 0.8
-"""Of the best known time of its task: what was slower there is not tried here."""
+"""Of the value of its space's best: what was slower there is not tried here."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ class Experience:
         return chosen
 
     def _ideas(self, context: Context) -> Iterator[Proposal]:
-        examples = filter(_is_example, context.recalled)
-        yield from _diverse([one for each in examples for one in self._transfer.proposals(each)])
+        found = [self._transfer.proposals(one) for one in _examples(context.recalled)]
+        yield from _diverse([one for each in found for one in each])
         yield from self._turned(context)
 
     def _turned(self, context: Context) -> Iterator[Proposal]:
@@ -155,11 +157,24 @@ def _diverse(proposals: Sequence[Proposal]) -> Iterator[Proposal]:
         yield from (proposal for proposal in rank if proposal is not None)
 
 
-def _is_example(recalled: Recalled) -> bool:
-    """Whether it is worth a trial: slow ones and failures are recalled as warnings."""
-    source = recalled.experience
-    is_right = source.accepted and not source.code and not source.suspicious
-    return is_right and recalled.value >= _WORTH_REPLAYING
+def _examples(recalled: Sequence[Recalled]) -> list[Recalled]:
+    """What is worth a trial: failures and slow ones are recalled as warnings.
+
+    Each space is judged by its own best: what beats it in another lane may not carry over.
+    """
+    right = [one for one in recalled if _is_right(one.experience) and one.value > SLOW]
+    best: dict[tuple[str, str], float] = {}
+    for one in right:
+        best[_place(one)] = max(one.value, best.get(_place(one), 0.0))
+    return [one for one in right if one.value >= _WORTH_REPLAYING * best[_place(one)]]
+
+
+def _is_right(source: Remembered) -> bool:
+    return source.accepted and not source.code and not source.suspicious
+
+
+def _place(one: Recalled) -> tuple[str, str]:
+    return one.experience.lane, one.experience.space
 
 
 def _parents(context: Context) -> list[Trial]:

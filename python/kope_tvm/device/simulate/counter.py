@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the counter, a plugin of the user-mode emulator, and says how to start a guest with it."""
+"""Builds the counter, a plugin of the user-mode emulator, and says how a guest is counted."""
 
 from __future__ import annotations
 
@@ -8,41 +8,29 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
 
+from kope_tvm.device.emulator import find_emulator
 from kope_tvm.errors import KopeError
 from kope_tvm.target import TargetSpec
 
-EMULATOR = "qemu-riscv64"
-DEBIAN_PACKAGE = "qemu-user"
 MCPU = "spacemit-x60"
 """Whose costs every target is weighed with: the one core that LLVM describes with vectors."""
 _SOURCES = Path(__file__).parent / "plugin"
 _COSTS = Path(__file__).parent / "costs" / MCPU
 _CLOCK_HZ, _L1_BYTES, _L2_BYTES = 1.6e9, 32 << 10, 512 << 10
-_VLEN_BITS = 128
 _FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-std=gnu11")
 
 
-@dataclass(frozen=True)
-class Guest:
-    """How a guest is started so that it is counted: put `command` before the program."""
+def counting(spec: TargetSpec, regions_dir: Path, profile: Path | None = None) -> tuple[str, ...]:
+    """Arguments of the emulator under which a guest is counted, as on a target's machine.
 
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-    regions_dir: Path
-
-
-def guest(spec: TargetSpec, regions_dir: Path, profile: Path | None = None) -> Guest:
-    """A guest on a target's machine; what its timers enclose is written to `regions_dir`.
-
-    At its end it writes which straight pieces of code ran how often to `profile`.
-    Raises KopeError where the emulator or a C compiler is not installed.
+    What the guest's timers enclose is written to `regions_dir`; at its end, which straight pieces
+    of code ran how often is written to `profile`. Raises KopeError where the emulator takes no
+    plugins, or there is no C compiler.
     """
     facts = spec.facts
     options: dict[str, object] = {
@@ -55,16 +43,15 @@ def guest(spec: TargetSpec, regions_dir: Path, profile: Path | None = None) -> G
     }
     if profile:
         options["profile"] = profile
-    plugin = ",".join([str(counter()), *(f"{name}={value}" for name, value in options.items())])
-    cpu = f"rv64,v=true,vext_spec=v1.0,vlen={facts.vlen_bits or _VLEN_BITS}"
-    # Bound at start: the first call of a function would count the dynamic linker's work too.
-    environment = {
-        "LD_BIND_NOW": "1",
-        "TVM_NUM_THREADS": "1",  # Threads that wait would be counted; cores are simulated.
-        "KOPE_SIMULATED_CORES": str(facts.num_cores),
-        "KOPE_SIMULATED_REGIONS": str(regions_dir),
+    told = {
+        "TVM_NUM_THREADS": 1,  # Threads that wait would be counted; cores are simulated.
+        "KOPE_SIMULATED_CORES": facts.num_cores,
+        "KOPE_SIMULATED_REGIONS": regions_dir,
     }
-    return Guest((_emulator(), "-cpu", cpu, "-plugin", plugin), environment, regions_dir)
+    _check_plugins()
+    plugin = ",".join([str(counter()), *(f"{name}={value}" for name, value in options.items())])
+    variables = [argument for name in told for argument in ("-E", f"{name}={told[name]}")]
+    return ("-plugin", plugin, *variables)
 
 
 @lru_cache(maxsize=1)
@@ -94,11 +81,8 @@ def _build(compiler: str, sources: list[Path], made: Path) -> None:
 
 
 @lru_cache(maxsize=1)
-def _emulator() -> str:
-    found = shutil.which(EMULATOR)
-    if found is None:
-        raise KopeError(f"{EMULATOR} is not installed; apt-get install {DEBIAN_PACKAGE}")
-    usage = subprocess.run([found, "--help"], capture_output=True, text=True, check=False)
+def _check_plugins() -> None:
+    path = find_emulator().path
+    usage = subprocess.run([path, "--help"], capture_output=True, text=True, check=False)
     if "-plugin" not in usage.stdout:
-        raise KopeError(f"{found} is built without plugins; Debian 12's qemu-user 7.2 has them")
-    return found
+        raise KopeError(f"{path} is built without plugins; Debian 12's qemu-user 7.2 has them")

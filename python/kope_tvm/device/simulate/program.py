@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kope_tvm.device.emulator import find_emulator
 from kope_tvm.device.program.link import Array, Program, link
 from kope_tvm.device.simulate.counted import Counted, read
-from kope_tvm.device.simulate.counter import guest
+from kope_tvm.device.simulate.counter import counting
 from kope_tvm.errors import KopeError
 from kope_tvm.target import TargetSpec
 
@@ -45,9 +46,11 @@ def simulate(program: Program, spec: TargetSpec) -> Simulated:
 
 
 def run_linked(made: Path, spec: TargetSpec, folder: Path, profile: Path | None = None) -> Ran:
-    """The same of a program that is linked already; `profile` as for `guest`."""
-    started = guest(spec, folder, profile)
-    written = _run((*started.command, str(made)), started.environment, spec.limits.run_secs)
+    """The same of a program that is linked already; `profile` as for `counting`."""
+    emulator = find_emulator()
+    counted = counting(spec, folder, profile)
+    command = (*emulator.command(spec, 0), *counted, str(made))
+    written = _run(command, emulator.environment(), spec.limits.run_secs)
     return Ran(written, read(folder))
 
 

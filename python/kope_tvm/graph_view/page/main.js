@@ -55,6 +55,7 @@ function showTrees() {
 function say(trees) {
   const hidden = trees.reduce((sum, tree) => sum + tree.num_hidden, 0);
   const words = trees.length === 1 ? [trees[0].summary] : trees.map((tree) => `${tree.machine}: ${tree.summary}`);
+  if (!trees.length) words.push("Nothing is on record yet; `kope tune` records what it measures");
   if (hidden) words.push(`${hidden} of least value are left out of this page`);
   byId("status").replaceChildren(element("span", words.join("; ")));
 }

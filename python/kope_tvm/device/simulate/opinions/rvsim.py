@@ -29,6 +29,8 @@ def rvsim_cycles(bare_program: Path, vlen_bits: int) -> float:
     except subprocess.TimeoutExpired as error:
         raise KopeError(f"rvsim took longer than {_LIMIT_SECS:g} s") from error
     cycles = done.stdout.strip().rpartition("\n")[2]
+    if cycles == "0":
+        raise KopeError("the program trapped on rvsim before its timed call")
     if done.returncode or not cycles.isdigit():
         raise KopeError(f"rvsim failed: {(done.stderr or done.stdout).strip()[-200:]}")
     return float(cycles)

@@ -21,15 +21,22 @@ bool cache_hit(struct cache* cache, uint64_t line) {
   return was_there;
 }
 
-static bool continues_stream(struct core* core, uint64_t line) {
-  for (unsigned i = 0; i < NUM_STREAMS; ++i) {
-    if (core->streams[i] + 1 == line || core->streams[i] - 1 == line) {
-      core->streams[i] = line;
-      return true;
-    }
-  }
-  core->streams[core->next_stream++ % NUM_STREAMS] = line;
-  return false;
+// The stream that a line continues, or a new one in place of the oldest.
+static struct stream* stream_of(struct core* core, uint64_t line) {
+  for (unsigned i = 0; i < NUM_STREAMS; ++i)
+    if (core->streams[i].line + 1 == line || core->streams[i].line - 1 == line)
+      return &core->streams[i];
+  struct stream* stream = &core->streams[core->next_stream++ % NUM_STREAMS];
+  *stream = (struct stream){0};
+  return stream;
+}
+
+// The cycle at which a line is there whose fill is asked for now: the port takes one at a time.
+static uint64_t fill(struct core* core, uint64_t cycle, bool is_far) {
+  uint64_t occupancy = is_far ? settings.memory_occupancy : settings.l2_occupancy;
+  uint64_t latency = is_far ? settings.memory_latency : settings.l2_latency;
+  core->fill_free = (core->fill_free > cycle ? core->fill_free : cycle) + occupancy;
+  return core->fill_free > cycle + latency ? core->fill_free : cycle + latency;
 }
 
 // The cycle at which the line is there; `cycle` itself where it was in the first level.
@@ -38,17 +45,23 @@ uint64_t cache_data(struct core* core, uint64_t line, uint64_t cycle) {
   ++core->counters.l1_misses;
   bool is_far = !cache_hit(core->l2, line);
   core->counters.l2_misses += is_far;
-  uint64_t occupancy = is_far ? settings.memory_occupancy : settings.l2_occupancy;
-  uint64_t latency = is_far ? settings.memory_latency : settings.l2_latency;
-  uint64_t start = core->fill_free > cycle ? core->fill_free : cycle;
-  core->fill_free = start + occupancy;
-  bool was_ahead = continues_stream(core, line);
-  return was_ahead || core->fill_free > cycle + latency ? core->fill_free : cycle + latency;
+  struct stream* stream = stream_of(core, line);
+  bool continues = stream->line != 0;
+  uint64_t* ahead = &stream->arrivals[stream->next];
+  uint64_t arrives = *ahead ? *ahead : fill(core, cycle, is_far);
+  // A confirmed stream asks for the line that lies STREAM_DEPTH further.
+  *ahead = continues ? fill(core, cycle, is_far) : 0;
+  stream->next = (stream->next + 1) % STREAM_DEPTH;
+  stream->line = line;
+  return arrives > cycle ? arrives : cycle;
 }
 
+// Code is waited for where it was in the first level before: what is met for the first time, such
+// as the way into a measurement, would only tell the first repeat from the others.
 void cache_code(struct core* core, uint64_t line) {
   if (cache_hit(&core->code, line)) return;
+  if (!cache_hit(core->l2, line)) return;
   ++core->counters.code_misses;
-  core->cycle += cache_hit(core->l2, line) ? settings.l2_latency : settings.memory_latency;
+  core->cycle += settings.l2_latency;
   core->issued = 0;
 }

@@ -114,12 +114,15 @@ void core_issue(struct core* core, const struct insn* insn, const struct access*
   if (insn->kind == KIND_SET_UNKNOWN) core->type = UNKNOWN_TYPE;
 }
 
-// Two-bit counters; a taken branch ends the group that issues together.
+// Two-bit counters, from 1 (not taken for long) to 4; a branch met for the first time, at 0, is
+// guessed right for the reason that cache_code gives. A taken branch ends the group that issues
+// together.
 void core_branched(struct core* core, uint64_t address, bool taken) {
   uint8_t* prediction = &core->predictions[address >> 1 & (NUM_PREDICTIONS - 1)];
-  bool was_right = (*prediction >= 2) == taken;
-  if (taken && *prediction < 3) ++*prediction;
-  if (!taken && *prediction > 0) --*prediction;
+  if (!*prediction) *prediction = taken ? 4 : 1;
+  bool was_right = (*prediction >= 3) == taken;
+  if (taken && *prediction < 4) ++*prediction;
+  if (!taken && *prediction > 1) --*prediction;
   if (!was_right) {
     ++core->counters.mispredicted;
     core->cycle += settings.mispredict;

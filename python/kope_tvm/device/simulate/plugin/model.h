@@ -11,6 +11,7 @@
 #define NUM_REGISTERS 96  // x0-x31, f0-f31, v0-v31
 #define NUM_TYPES 28      // SEW 8 16 32 64, each with LMUL 1/8 ... 8
 #define NUM_STREAMS 8
+#define STREAM_DEPTH 4
 #define NUM_PREDICTIONS 1024
 #define F(n) (32 + (n))
 #define V(n) (64 + (n))
@@ -53,9 +54,15 @@ struct cache {
   uint64_t* lines;  // each set newest first; 0 is empty
 };
 
+struct stream {
+  uint64_t line, next;
+  uint64_t arrivals[STREAM_DEPTH];  // of the lines that were asked for ahead of time; 0: none
+};
+
 struct core {
   uint64_t cycle, issued, fill_free, next_stream;
-  uint64_t ready[NUM_REGISTERS], unit_free[MAX_UNITS], streams[NUM_STREAMS];
+  uint64_t ready[NUM_REGISTERS], unit_free[MAX_UNITS];
+  struct stream streams[NUM_STREAMS];
   bool from_memory[NUM_REGISTERS];
   uint8_t type, predictions[NUM_PREDICTIONS];
   struct cache data, code, *l2;

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that TVM compiled, on the simulated machine: cores, vector forms, repeated boots."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from riscv_objects import MATMUL, compiled, program
+
+from kope_tvm.device.program.link import Program
+from kope_tvm.device.simulate.program import simulate
+from kope_tvm.errors import KopeError
+from kope_tvm.machine import load_target, tvm_target
+from kope_tvm.operators import parse_operator
+from kope_tvm.target import TargetSpec
+
+LANES_OF_TWO_REGISTERS = 16
+
+
+@pytest.fixture(scope="module")
+def k1() -> TargetSpec:
+    return load_target("spacemit-k1")
+
+
+def _on(spec: TargetSpec, num_cores: int) -> TargetSpec:
+    return replace(spec, facts=replace(spec.facts, num_cores=num_cores))
+
+
+def test_right_numbers_and_every_multiply_add_counted(k1: TargetSpec) -> None:
+    made, wanted = program("spacemit-k1", MATMUL, "matmul_rvv")
+    simulated = simulate(made, k1)
+    np.testing.assert_allclose(simulated.outputs[0], wanted, rtol=1e-5)
+    multiply_adds = 64**3 // LANES_OF_TWO_REGISTERS
+    (region,) = simulated.regions
+    assert multiply_adds < region.vector < 1.5 * multiply_adds
+
+
+def test_eight_cores_share_the_work_of_one(k1: TargetSpec) -> None:
+    """Counters are of all cores together; time is of the slowest, and starting them costs some."""
+    made, _ = program("spacemit-k1", MATMUL, "matmul_rvv")
+    (alone,) = simulate(replace(made, num_cores=1), _on(k1, 1)).regions
+    (shared,) = simulate(made, k1).regions
+    assert shared.vector == alone.vector
+    assert alone.cycles > 64**3 / LANES_OF_TWO_REGISTERS * 2
+    assert alone.cycles / 8 < shared.cycles < alone.cycles / 4
+
+
+def test_boots_agree_to_the_cycle(k1: TargetSpec) -> None:
+    made, _ = program("spacemit-k1", MATMUL, "matmul_rvv")
+    assert len({simulate(made, k1).regions for _ in range(3)}) == 1
+
+
+def test_scalar_code_is_slower(k1: TargetSpec) -> None:
+    tuned, _ = program("spacemit-k1", MATMUL, "matmul_rvv")
+    untuned = compiled(parse_operator(MATMUL).tir(), tvm_target(k1))
+    (slow,) = simulate(replace(tuned, object_bytes=untuned), k1).regions
+    (fast,) = simulate(tuned, k1).regions
+    assert slow.cycles > 10 * fast.cycles
+
+
+def test_a_trial_takes_a_fraction_of_a_second(k1: TargetSpec) -> None:
+    made, _ = program("spacemit-k1", MATMUL, "matmul_rvv")
+    simulate(made, k1)
+    started = time.perf_counter()
+    simulate(made, k1)
+    assert time.perf_counter() - started < 3
+
+
+def test_a_function_that_fails_is_an_error_with_its_exit_code(k1: TargetSpec) -> None:
+    made, _ = program("spacemit-k1", MATMUL, "matmul_rvv")
+    one_short = Program(made.object_bytes, made.arguments[1:], made.written[1:])
+    with pytest.raises(KopeError, match="exit code 1"):
+        simulate(one_short, k1)
