@@ -6,10 +6,13 @@ An experience is taken where all that its key was made of is as it was; what can
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from kope_tvm.memory import rows
@@ -19,6 +22,8 @@ _WHOLE = """SELECT decision.*, proposal.text, task.features
     FROM decision JOIN proposal ON proposal.key = proposal_key JOIN task ON task.key = task_key
     WHERE id BETWEEN ? AND ? ORDER BY id"""
 _LAST_ID = ("SELECT max(id) FROM decision", "SELECT max(seq) FROM sqlite_sequence")
+_MOST_CUT = 100
+"""Times its size that a file may have been; a header that tells more tells nothing."""
 _STRIDE = 5000
 """Decisions read at once; where that fails, the half of it is tried."""
 _NOT_AS_WRITTEN = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
@@ -26,10 +31,10 @@ _NOT_AS_WRITTEN = (AttributeError, KeyError, OverflowError, TypeError, ValueErro
 
 def experiences_in(path: Path) -> Iterator[Experience]:
     """The experiences of a file, as far as they can be read, in the order in which they came."""
-    with closing(_reading(path)) as connection:
+    with _whole(path) as whole, closing(_reading(whole)) as connection:
         if not _can_be_asked(connection):
             return
-        last = min(_last_id(connection), path.stat().st_size)
+        last = min(_last_id(connection), whole.stat().st_size)
         for first in range(1, last + 1, _STRIDE):
             for row in _between(connection, first, first + _STRIDE - 1):
                 experience = _sound(row)
@@ -39,12 +44,33 @@ def experiences_in(path: Path) -> Iterator[Experience]:
 
 def machines_in(path: Path) -> list[rows.Row]:
     """The machine nodes of a file, as far as they can be read."""
-    with closing(_reading(path)) as connection:
+    with _whole(path) as whole, closing(_reading(whole)) as connection:
         try:
             found = connection.execute("SELECT * FROM machine").fetchall()
             return [_machine(row) for row in found]
         except (sqlite3.Error, *_NOT_AS_WRITTEN):
             return []
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """The file, or where its end was cut off a copy with zeros there: SQLite reads none shorter."""
+    size = _told_size(path)
+    if not path.stat().st_size < size < _MOST_CUT * path.stat().st_size:
+        yield path
+        return
+    with TemporaryDirectory(prefix="kope-salvage-") as folder:
+        copy = Path(shutil.copy(path, folder))
+        os.truncate(copy, size)
+        yield copy
+
+
+def _told_size(path: Path) -> int:
+    """What SQLite's header says; see "Database Header" in its file format."""
+    with path.open("rb") as file:
+        header = file.read(100)
+    page_bytes, num_pages = int.from_bytes(header[16:18], "big"), header[28:32]
+    return (65536 if page_bytes == 1 else page_bytes) * int.from_bytes(num_pages, "big")
 
 
 def _reading(path: Path) -> sqlite3.Connection:

@@ -148,11 +148,15 @@ class Shelf:
                 self._best.values[self.group.values[row]] = best
 
     def _cite(self, rows: Sequence[Outline], slots: Slots) -> None:
+        citing: list[int] = []
+        cited: list[int] = []
         for number, row in enumerate(rows, len(self)):
             if len(row.cites) > len("[]") and row.code not in _NOT_THE_SCHEDULE:
-                cited = {slots.cited(state) for state in json.loads(row.cites)}
-                self._citing.extend([number] * len(cited))
-                self._cited.extend([*cited])
+                found = {slots.cited(state) for state in json.loads(row.cites)}
+                citing += [number] * len(found)
+                cited += found
+        self._citing.extend(citing)
+        self._cited.extend(cited)
 
     def _change(self, row: Outline) -> int:
         key = (row.space or row.lane, row.change)

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _TASK, _MACHINE = TABLES["task"], TABLES["machine"]
 _LESSON, _EVIDENCE = TABLES["lesson"], TABLES["evidence"]
 _DECISION, _PROPOSAL = TABLES["decision"], TABLES["proposal"]
-_OUTLINES = 4000
+_OUTLINES = 1000
 """A page: what is held as Python objects while an index takes it in."""
 
 # Built once: to build a statement takes longer than to run it, and recall runs all of these.

@@ -180,3 +180,17 @@ class PruneChecks:
             other.prune(0)
             assert memory.record_many(some) == 28
             assert [*faults(memory.store.database)] == []
+
+    def test_forgetting_while_others_write_breaks_nothing(self, new_place: NewPlace) -> None:
+        place = new_place()
+        with Memory.open(place) as memory:
+            memory.record_many(crowd(60))
+            writers = [store_checks.start_writer(place, f"run{n}", 60) for n in range(2)]
+            while any(writer.poll() is None for writer in writers):
+                memory.prune(0)
+            for writer in writers:
+                writer.communicate()
+                assert writer.returncode == 0
+            memory.prune(0)
+            assert [*faults(memory.store.database)] == []
+            assert memory.stats().decisions == 32

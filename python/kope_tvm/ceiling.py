@@ -25,8 +25,10 @@ class Ceiling:
         self._was_doubted = False
 
     def secs(self, features: Features) -> float:
-        """A lower bound of a function's time; 0 where the roof is not known yet."""
-        return self._roof.secs(features) if self._roof is not None else 0.0
+        """A lower bound of a function's time; 0 where the roof is not known."""
+        if self._roof is None or (self._was_doubted and not self._roof.is_settled):
+            return 0.0
+        return self._roof.secs(features)
 
     def measure(self, say: Callable[[str], None]) -> None:
         """Have it known."""
@@ -37,7 +39,8 @@ class Ceiling:
     def doubt(self, say: Callable[[str], None]) -> bool:
         """Measure it again, once a session; whether that was done.
 
-        A busy machine's roof is too low, and a time below it may be honest.
+        A busy machine's roof is too low, and a time below it may be honest. Where the machine is
+        too busy to tell, nothing is refused any more.
         """
         if self._roof is None or self._was_doubted:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import tvm
 
@@ -21,10 +21,11 @@ class PoolDevice:
     pool: Pool
     untuned: tvm.IRModule
     spend: Callable[[float], None]
-    doubt: Callable[[], float | None]
-    """Asks what the machine can do once more: the new `floor_secs`, or None where it was asked."""
-    hopeless_secs: float | None
-    floor_secs: float
+    doubt: Callable[[], bool]
+    """Asks the machine once more what it can do; False where it was asked before."""
+    floor_secs: Callable[[], float]
+    """The least time to believe, as far as the machine is known."""
+    hopeless_secs: float | None = None
     prove_secs: float | None = None
     """None: what beats the best so far is proved."""
 
@@ -36,13 +37,11 @@ class PoolDevice:
                 doubted.append(found)
             else:
                 yield found
-        floor_secs = self.doubt() if doubted else None
-        if floor_secs is None:
+        if not doubted or not self.doubt():
             yield from doubted
             return
-        again = replace(self, floor_secs=floor_secs)
         indices = [index for index, _ in doubted]
-        for place, measurement in again._measured([candidates[index] for index in indices]):
+        for place, measurement in self._measured([candidates[index] for index in indices]):
             yield indices[place], measurement
 
     def _measured(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Measurement]]:
@@ -52,7 +51,7 @@ class PoolDevice:
             reference=self.untuned,
             hopeless_secs=self.hopeless_secs,
             prove_secs=self.prove_secs,
-            floor_secs=self.floor_secs,
+            floor_secs=self.floor_secs(),
         )
         for found in found_all:
             self.spend(time.perf_counter() - began)

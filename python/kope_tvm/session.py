@@ -143,7 +143,7 @@ class Session:
                 continue
             self._ensure_roof()
             device = replace(self._device(index), prove_secs=math.inf, hopeless_secs=None)
-            plain = replace(self._device(index), prove_secs=0.0, floor_secs=0.0)
+            plain = replace(self._device(index), prove_secs=0.0, floor_secs=lambda: 0.0)
             settlement = Settlement(tuning, bench, self._ledger, device, plain)
             self._comparisons[index] = settlement.settle()
 
@@ -160,9 +160,9 @@ class Session:
             self.pool,
             self._benches[index].mod,
             self._spend,
-            lambda: self._doubt_roof(index),
+            self._doubt_roof,
+            lambda: self._floor_secs(index),
             hopeless,
-            self._floor_secs(index),
         )
 
     def _floor_secs(self, index: int) -> float:
@@ -191,14 +191,13 @@ class Session:
         for tuning in self._tunings:
             self._raise_roof(tuning, tuning.baseline_secs)
 
-    def _doubt_roof(self, index: int) -> float | None:
-        """The least time to believe of a task, the roof measured anew; None where it was."""
+    def _doubt_roof(self) -> bool:
+        """Have the roof measured anew, once; whether it was."""
         began = time.perf_counter()
-        if not self._ceiling.doubt(self._progress.note):
-            return None
+        is_fresh = self._ceiling.doubt(self._progress.note)
         self._spend(time.perf_counter() - began)
         self._show_roof()
-        return self._floor_secs(index)
+        return is_fresh
 
     def _raise_roof(self, tuning: Tuning, secs: float) -> None:
         self._ceiling.raise_to(tuning.task.features, secs)

@@ -37,7 +37,10 @@ class Transfer:
         """The most promising first; none where nothing of it applies here."""
         key = experience_key(recalled.experience)
         if key not in self._made:
-            self._made[key] = tuple(self._proposals(recalled, key))
+            try:
+                self._made[key] = tuple(self._proposals(recalled, key))
+            except (ValueError, TypeError, LookupError):  # Written by a newer kope, or damaged.
+                self._made[key] = ()
         return self._made[key]
 
     def _proposals(self, recalled: Recalled, key: str) -> Iterator[Proposal]:
@@ -47,10 +50,7 @@ class Transfer:
         change = f"recalled: {recalled.why}"
         parent = source.parent if is_same_task else ""
         origin = Origin("experience", parent, change, (source.state,))
-        try:
-            proposal = proposal_from(source.lane, source.space, source.proposal, origin)
-        except ValueError:  # Written by a newer kope, or damaged.
-            return
+        proposal = proposal_from(source.lane, source.space, source.proposal, origin)
         if is_same_task and is_here:
             yield proposal
             return

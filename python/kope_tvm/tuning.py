@@ -9,11 +9,13 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kope_tvm import registry
+from kope_tvm.boards import met_board
+from kope_tvm.chat.dialogue import Dialogue
 from kope_tvm.chat.open import Limits, open_dialogue
 from kope_tvm.config import load_endpoint
 from kope_tvm.errors import UsageError
@@ -76,27 +78,44 @@ def tune(
     spec = target if isinstance(target, TargetSpec) else load_target(target)
     names = ("rewind", *proposer_names(proposer)) if rewind else proposer_names(proposer)
     run = Run(uuid.uuid4().hex[:12], _seed(seed), toolchain())
-    home = default_path().parent
     said: list[str] = []
     limits = Limits(max_tokens, max_usd, max_calls)
     with ExitStack() as opened:
-        words = Path(exchanges) if exchanges is not None else None
-        dialogue = open_dialogue(
-            proposer, load_endpoint(home), limits, words, Path(work_dir), home, said.append
-        )
-        if dialogue is not None:
-            opened.enter_context(closing(dialogue))
-        pool = opened.enter_context(Pool(spec, config or MeasureConfig(), _LOG))
+        dialogue = _dialogue(opened, proposer, limits, exchanges, Path(work_dir), said)
+        met = opened.enter_context(met_board(spec, said.append))
+        if met is not None and met.mark:
+            run = replace(run, simulated=True)
+        pool = opened.enter_context(Pool(spec, config or MeasureConfig(), _LOG, met))
         pool.warm_up()
         tasks, refused = _tasks(load_model(mod_or_onnx_path, dims=dims or {}), spec)
         remembered = opened.enter_context(open_seeded(memory))
         remembered.note_machine(spec)
         ledger = opened.enter_context(closing(Ledger(Path(work_dir), spec, remembered)))
         ledger.notices += [*said, *refused]
-        means = Means(run, names, ledger, remembered, pool, home, dialogue, rewind)
+        means = Means(run, names, ledger, remembered, pool, _home(), dialogue, rewind)
         per_task = max_trials_per_task or max_trials_global
         trials = Trials(max_trials_global, per_task, num_trials_per_iter)
         return Session(tasks, means).tune(trials, progress or SilentProgress(), started)
+
+
+def _home() -> Path:
+    return default_path().parent
+
+
+def _dialogue(
+    opened: ExitStack,
+    proposer: str,
+    limits: Limits,
+    exchanges: str | Path | None,
+    work_dir: Path,
+    said: list[str],
+) -> Dialogue | None:
+    """The line to a model, closed with the rest; None where there is none."""
+    words = Path(exchanges) if exchanges is not None else None
+    dialogue = open_dialogue(
+        proposer, load_endpoint(_home()), limits, words, work_dir, _home(), said.append
+    )
+    return opened.enter_context(closing(dialogue)) if dialogue is not None else None
 
 
 def _seed(seed: int | None) -> int:

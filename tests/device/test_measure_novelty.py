@@ -63,6 +63,22 @@ def test_what_keeps_every_result_is_told() -> None:
     assert _told(cached).is_told
 
 
+def test_long_calls_are_made_twice_where_there_is_nothing_to_tell() -> None:
+    made = count()
+
+    def long(slot: _Slot) -> None:
+        next(made)
+        _work(0.03)
+
+    assert not _told(long).is_told
+    assert next(made) == 2
+
+
+def test_one_long_call_that_was_interrupted_is_no_cache() -> None:
+    number = count()
+    assert not _told(lambda slot: _work(QUICK_SECS if next(number) else 0.03)).is_told
+
+
 def test_every_second_call_being_interrupted_is_no_cache() -> None:
     for pattern in ((SLOW_SECS, QUICK_SECS), (QUICK_SECS, SLOW_SECS)):
         assert not _told(partial(_in_turn, map(_work, cycle(pattern)))).is_told

@@ -99,7 +99,10 @@ def test_compile_proves_and_run_computes(shell: Shell, report: Any) -> None:
     done = shell.json(
         *("compile", MATMUL, "--target", "host", "--work-dir", "work", "-o", "matmul.so")
     )
-    assert len(done["coverage"]["hit"]) == 1
+    (task,) = report["tasks"]
+    assert len(done["coverage"]["hit"]) == task["accepted"]
+    assert done["coverage"]["gains"] == [task["gain"]] * task["accepted"]
+    assert (done["beside_untuned"] is not None) == task["accepted"]
     assert done["check"]
     call = shell.json("run", "matmul.so", "--profile")
     assert len(call["random_inputs"]) == 2

@@ -238,6 +238,7 @@ def test_what_a_stranger_wrote_is_tuned_settled_and_resumed(tmp_path: Path) -> N
     assert plan != rewrite
     assert (again["trials"], again["notices"]) == (0, first["notices"])
     assert again["tasks"] == first["tasks"]
+    assert again["measure_secs"] == 0
     (key,) = {task["key"] for task in first["tasks"]}
     assert len(list((tuning.work_dir / "plans" / key).iterdir())) == 1
     assert len(list((tuning.work_dir / "rewrites" / key).iterdir())) == 1

@@ -13,6 +13,7 @@ from kope_tvm.candidate import Candidate
 from kope_tvm.context import Context, Trial
 from kope_tvm.memory.experience import Experience, Recalled
 from kope_tvm.outcome import Measurement, accept
+from kope_tvm.panel import Panel
 from kope_tvm.proposal import (
     Decisions,
     Plan,
@@ -24,6 +25,8 @@ from kope_tvm.proposal import (
     space_of,
 )
 from kope_tvm.proposers.experience import Experience as Proposer
+from kope_tvm.proposers.rules import Rules
+from kope_tvm.proposers.sketch import Sketch
 from kope_tvm.seat import Seat
 from kope_tvm.space import Space
 from kope_tvm.strategy import _is_legal_by_construction
@@ -246,3 +249,16 @@ def test_where_nothing_is_checked_plans_and_rewrites_are_not_recalled(
     )
     legal = [one for one in given if _is_legal_by_construction(_recalled(one, bench.task))]
     assert legal == [given[0]]
+
+
+def test_the_first_round_holds_two_that_were_carried_over(bench: Workbench) -> None:
+    other = Workbench(make_task("wider", _mod(cols=96), _X86))
+    spaces = [one.turned({one.knobs[0].index: 0}) for one in other.rule_spaces[:2]]
+    given = [_recalled(Decisions(one.name, one.trace), other.task) for one in spaces]
+    recalled = tuple(replace(one, similarity=0.9) for one in given)
+    seat = Seat(bench)
+    panel = Panel({"experience": Proposer(seat), "rules": Rules(seat), "sketch": Sketch(seat)})
+    context = Context(bench.task, 1, num_wanted=4, trials_left=32, seed=1, recalled=recalled)
+    found = panel.propose(context)
+    assert [one.origin.proposer for one in found] == ["experience", "experience", "rules", "sketch"]
+    assert all(one.origin.source for one in found[:2])

@@ -271,6 +271,14 @@ def test_what_another_function_lacks_is_not_proposed() -> None:
         assert Transfer(here, None).proposals(_recalled(one, learned.task)) == ()
 
 
+@pytest.mark.parametrize("trace", ["no JSON", "[]", "[[[1]],[]]", '[[["Split",[],[],[]]],[[0]]]'])
+def test_a_damaged_trace_is_not_proposed(trace: str) -> None:
+    learned, here = _bench(_RVV256), _bench(_RVV256, cols=384)
+    for space in ("plan", "sketch", "rule:matmul_x86"):
+        given = _recalled(Decisions(space, trace), learned.task)
+        assert Transfer(here, None).proposals(given) == ()
+
+
 def test_the_facts_of_the_other_machine_come_from_the_memory(tmp_path: object) -> None:
     learned, here = _bench(_RVV256), _bench(_RVV256, cols=384)
     with Memory.open(f"{tmp_path}/memory.sqlite") as memory:

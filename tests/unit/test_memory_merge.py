@@ -19,7 +19,7 @@ from store_checks import CARRIED, FAILED, FIRST, MENDED, SPEC
 ALL = [FIRST, FAILED, MENDED, CARRIED]
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(parts())
 def test_merge_is_idempotent_commutative_associative_and_lossless(some: tuple[Part, ...]) -> None:
     with merges(lambda: "sqlite://") as made:

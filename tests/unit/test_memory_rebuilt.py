@@ -167,6 +167,18 @@ def test_a_sound_memory_has_no_faults(path: Path) -> None:
     assert damage(path) == ""
 
 
+def test_what_is_left_of_a_file_that_was_cut_off_is_read(path: Path) -> None:
+    with Store.open(path) as store:
+        store.record_many(replace(ALONE, proposal="x" * 500, order=n) for n in range(1000))
+        (count,) = {store.stats().decisions}
+    (path.parent / "work" / "experience.sqlite").unlink()
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 9 // 10])
+    with Store.open(path) as store:
+        assert "no journal in" in store.notice
+        assert count // 3 < store.stats().decisions < count
+        assert [*faults(store.database)] == []
+
+
 def test_a_memory_that_is_gone_is_made_anew_when_asked(path: Path) -> None:
     path.unlink()
     result = verify(path)

@@ -69,7 +69,8 @@ def test_spearman(right: list[float], rho: float) -> None:
 
 
 def test_strong_disagreement_is_named() -> None:
-    assert Agreement("matmul", 8, 0.2, -0.1).word == "opinions disagree"
+    assert Agreement("matmul", 8, 0.2, 0.1).word == "opinions disagree"
+    assert Agreement("matmul", 8, 0.95, -0.3).word == "opinions disagree"
     assert Agreement("matmul", 8, 0.2, 0.9).word == "agree"
 
 

@@ -36,7 +36,7 @@ from kope_tvm.target import TargetSpec
 from kope_tvm.workbench import Workbench, make_task
 
 _ROUND = 16
-_LIMIT_SECS = 10.0
+_LIMIT_SECS = 5.0
 """Of a candidate's run: random programs may be a thousand times as slow as good ones."""
 _LOG = logging.getLogger("kope_tvm")
 

@@ -39,9 +39,9 @@ class Subject:
         features = self.workbench.task.features
         return least_secs(self.ceiling.secs(features), features.op_class)
 
-    def doubt(self) -> float | None:
-        """The floor after the machine was asked again; None where it was asked before."""
-        return self.floor_secs if self.ceiling.doubt(self.say) else None
+    def doubt(self) -> bool:
+        """Asks the machine once more; False where it was asked before."""
+        return self.ceiling.doubt(self.say)
 
     def raise_ceiling(self, measured: Sequence[Measurement]) -> None:
         """A right program that is faster than the roof shows that it was too low."""
@@ -153,7 +153,7 @@ class _Device:
             spend=lambda secs: None,
             doubt=self.subject.doubt,
             hopeless_secs=self.best_secs * _HOPELESS if self.best_secs < math.inf else None,
-            floor_secs=self.subject.floor_secs,
+            floor_secs=lambda: self.subject.floor_secs,
             prove_secs=prove_secs,
         )
         found = dict(device.measure([one.draw.candidate for one in accepted]))

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from kope_tvm.bench.memory_synthetic import MACHINES, Stream
 from kope_tvm.memory.experience import Experience
@@ -37,14 +38,16 @@ _PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Growth:
-    """One memory, measured; times by the wall clock."""
+    """One memory, measured: by the wall clock, and in seconds of CPU where others share the cores."""
 
     edges: int
     file_bytes: int
     open_secs: float
     """To open it and recall once, Python's imports done before."""
+    open_cpu_secs: float
     recall_p50_secs: float
     recall_p99_secs: float
+    recall_p99_cpu_secs: float
     num_tasks_recalled: int
     """Different tasks, half of them never seen."""
     after_news_secs: float
@@ -53,8 +56,15 @@ class Growth:
     """Growth of the process while it opened and recalled."""
     records_per_sec: float
     """One `record` each, on disk when it returns."""
+    records_per_cpu_sec: float
     round_records_per_sec: float
     """`record_many` of 16."""
+    round_records_per_cpu_sec: float
+
+
+class _Secs(NamedTuple):
+    wall: float
+    cpu: float
 
 
 def growth_curve(
@@ -115,31 +125,44 @@ def measure(file: Path) -> Growth:
     tasks = _query_tasks(file)
     _recalled_once_elsewhere(tasks[0])
     before = _resident_bytes()
-    began = time.perf_counter()
+    began = _now()
     with Memory.open(file) as memory:
         memory.recall(tasks[0])
-        open_secs = time.perf_counter() - began
+        opened = _since(began)
         edges = memory.stats().decisions
         resident = _resident_bytes() - before
-        recalls = sorted(_secs(partial(memory.recall, task)) for task in tasks)
+        recalls = [_timed(partial(memory.recall, task)) for task in tasks]
         news = Stream(_QUERY_SEED).experiences(10**9)
-        singles = list(islice(news, _NUM_SINGLE))
+        singles = [[one] for one in islice(news, _NUM_SINGLE)]
         rounds = [list(islice(news, _ROUND)) for _ in range(_NUM_ROUNDS)]
-        single_secs = _secs(lambda: [memory.record(one) for one in singles])
-        round_secs = _secs(lambda: [memory.record_many(batch) for batch in rounds])
-        after_news = _after_news(memory, news, tasks)
+        single, in_rounds = _recorded(memory, singles), _recorded(memory, rounds)
         return Growth(
             edges=edges,
             file_bytes=file_bytes,
-            open_secs=open_secs,
-            recall_p50_secs=recalls[len(recalls) // 2],
-            recall_p99_secs=recalls[int(len(recalls) * 0.99)],
+            open_secs=opened.wall,
+            open_cpu_secs=opened.cpu,
+            recall_p50_secs=_quantile([one.wall for one in recalls], 0.5),
+            recall_p99_secs=_quantile([one.wall for one in recalls], 0.99),
+            recall_p99_cpu_secs=_quantile([one.cpu for one in recalls], 0.99),
             num_tasks_recalled=len(tasks),
-            after_news_secs=after_news,
+            after_news_secs=_after_news(memory, news, tasks),
             resident_bytes_per_edge=resident / edges,
-            records_per_sec=_NUM_SINGLE / single_secs,
-            round_records_per_sec=_NUM_ROUNDS * _ROUND / round_secs,
+            records_per_sec=1 / single.wall,
+            records_per_cpu_sec=1 / single.cpu,
+            round_records_per_sec=1 / in_rounds.wall,
+            round_records_per_cpu_sec=1 / in_rounds.cpu,
         )
+
+
+def _recorded(memory: Memory, batches: Sequence[Sequence[Experience]]) -> _Secs:
+    """What one experience takes, recorded in such batches."""
+    taken = _timed(lambda: [memory.record_many(batch) for batch in batches])
+    count = sum(map(len, batches))
+    return _Secs(taken.wall / count, taken.cpu / count)
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[int(len(values) * share)]
 
 
 def _query_tasks(file: Path) -> list[Task]:
@@ -169,14 +192,23 @@ def _after_news(memory: Memory, news: Iterator[Experience], tasks: Sequence[Task
     times = []
     for task in tasks[:_NUM_FRESH]:
         memory.record(next(news))
-        times.append(_secs(partial(memory.recall, task)))
-    return sorted(times)[len(times) // 2]
+        times.append(_timed(partial(memory.recall, task)).wall)
+    return _quantile(times, 0.5)
 
 
-def _secs(call: Callable[[], object]) -> float:
-    began = time.perf_counter()
+def _timed(call: Callable[[], object]) -> _Secs:
+    began = _now()
     call()
-    return time.perf_counter() - began
+    return _since(began)
+
+
+def _now() -> _Secs:
+    return _Secs(time.perf_counter(), time.process_time())
+
+
+def _since(began: _Secs) -> _Secs:
+    now = _now()
+    return _Secs(now.wall - began.wall, now.cpu - began.cpu)
 
 
 def _resident_bytes() -> int:

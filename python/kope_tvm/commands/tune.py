@@ -90,13 +90,14 @@ def command(
         with work(as_json=as_json):
             report = _tune(model, target, folder, trials, options, quiet=as_json)
     except KeyboardInterrupt:
-        again = without_credentials(shlex.join(["kope", *sys.argv[1:]]))
-        text = (
-            f"stopped; everything measured is kept in {folder}; the same command goes on: {again}"
-        )
-        click.echo(text, err=True)
+        click.echo(_stopped(folder), err=True)
         ctx.exit(INTERRUPTED)
     show(report, spell_report(report, limits), as_json=as_json)
+
+
+def _stopped(folder: Path) -> str:
+    again = without_credentials(shlex.join(["kope", *sys.argv[1:]]))
+    return f"stopped; everything measured is kept in {folder}; the same command goes on: {again}"
 
 
 def parse_dims(given: Sequence[str]) -> dict[str, int]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from kope_tvm.errors import KopeError, VersionError
 from kope_tvm.versions import installed_version
 
 _HELLO = "kope.server.hello"
+_ANSWER_SECS = 5.0
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,15 @@ class Session:
         try:
             self.remote.upload(path, target=name)
             return self.remote.load_module(name)
-        except RuntimeError as error:
-            raise KopeError(f"{self.place} refuses {name}: {said(error)}") from error
-        except ValueError as error:
+        except (RuntimeError, ValueError) as error:
             raise KopeError(f"{self.place} refuses {name}: {said(error)}") from error
 
     def ask(self, function: str, *arguments: str) -> Any:
         """What one of the server's functions answers, out of JSON."""
-        return json.loads(self.remote.get_function(function)(*arguments))
+        try:
+            return json.loads(self.remote.get_function(function)(*arguments))
+        except RuntimeError as error:
+            raise KopeError(f"{self.place}: {said(error)}") from error
 
 
 def open_session(place: Place, limit_secs: float) -> Session:
@@ -93,6 +96,8 @@ def said(error: Exception) -> str:
 
 def _tracker(place: Place) -> Any:
     try:
+        # TVM's client asks for a minute before it gives up.
+        socket.create_connection((place.host, place.port), timeout=_ANSWER_SECS).close()
         return rpc.connect_tracker(place.host, place.port)
     except (OSError, RuntimeError) as error:
         raise KopeError(f"no tracker at {place.tracker}: {error}") from error

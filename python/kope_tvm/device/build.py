@@ -78,9 +78,12 @@ def _objects(
     runtime = [_object(file, headers, flags, cache) for file in sources.runtime_files]
     tvm, ffi = versions or (sources.tvm_version, sources.ffi_version)
     defines = (f'-DKOPE_TVM_VERSION="{tvm}"', f'-DKOPE_FFI_VERSION="{ffi}"')
-    ours = _digest(sorted(SERVER.glob("*.h")), (headers, *defines))
-    flags = (*flags, f"-I{SERVER}", f"-ffile-prefix-map={SERVER}=server", *defines)
-    return runtime + [_object(file, ours, flags, cache) for file in server_files()]
+    ours = _digest(sorted(SERVER.glob("*.h")), (headers,))
+    flags = (*flags, f"-I{SERVER}", f"-ffile-prefix-map={SERVER}=server")
+    *others, stamp = server_files()
+    own = [_object(file, ours, flags, cache) for file in others]
+    stamped = _object(stamp, _digest((), (ours, *defines)), (*flags, *defines), cache)
+    return [*runtime, *own, stamped]
 
 
 def _object(source: Path, base: str, flags: tuple[str, ...], cache: Path) -> _Object:
@@ -92,7 +95,6 @@ def _compile_missing(
 ) -> None:
     missing = [each for each in objects if not each.path.exists()]
     done = len(objects) - len(missing)
-    progress(done, len(objects), "kept from before")
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         running = {pool.submit(_compile, each, compiler): each for each in missing}
         try:

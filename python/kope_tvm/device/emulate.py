@@ -6,6 +6,7 @@ Right at the chosen vector length; how long anything takes there means nothing.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,6 +23,8 @@ from kope_tvm.target import TargetSpec
 
 _READY_SECS = 60.0
 _POLL_SECS = 0.1
+_TOLD_EVERY = 10
+_LOG = logging.getLogger("kope_tvm")
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def emulated_board(
     options = options or Options()
     emulator = find_emulator()
     command = [*emulator.command(spec, options.vlen_bits), *options.emulator]
-    binary = binary or build_server()
+    binary = binary or build_server(progress=_told)
     with ExitStack() as opened:
         if tracker is None:
             started = TrackerProcess()
@@ -116,6 +119,12 @@ def emulated_board(
         opened.callback(board.end)
         board.start()
         yield board
+
+
+def _told(done: int, num_all: int, name: str) -> None:
+    """A line now and then while nothing else is seen for minutes."""
+    if done % _TOLD_EVERY == 0 and done < num_all:
+        _LOG.warning("building the board's server: %d of %d objects", done, num_all)
 
 
 def _arguments(spec: TargetSpec, place: Place) -> list[str]:

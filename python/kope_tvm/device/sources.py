@@ -63,8 +63,9 @@ class Sources:
 
 
 def server_files() -> list[Path]:
-    """Our own part of the server."""
-    return sorted(SERVER.glob("*.cc"))
+    """Our own part of the server; the last one is all that knows the versions."""
+    stamp = SERVER / "versions.cc"
+    return [*sorted(set(SERVER.glob("*.cc")) - {stamp}), stamp]
 
 
 def installed_sources(staging: Path) -> Sources:

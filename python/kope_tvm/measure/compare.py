@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from kope_tvm.measure.policy import Allowed, Array
 
 _FLOAT32_BYTES = 4
+_libc = ctypes.CDLL(None)
 _CHUNK = 1 << 13
 """Elements at a time, so that what lies between stays in the cache."""
 
@@ -84,3 +86,24 @@ def _describe(
 
 def _at(where: tuple[Any, ...]) -> str:
     return str([int(axis) for axis in where])
+
+
+def same_bits(one: Array, other: Array) -> bool:
+    """Whether two arrays of a dtype and a shape hold the same."""
+    one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    return not _libc.memcmp(
+        ctypes.c_void_p(one.ctypes.data),
+        ctypes.c_void_p(other.ctypes.data),
+        ctypes.c_size_t(one.nbytes),
+    )
+
+
+def first_difference(one: Array, other: Array) -> list[int]:
+    """Where two arrays first differ in their bits."""
+    size = max(one.dtype.itemsize, 1)
+    apart = np.flatnonzero(_bytes(one) != _bytes(other))[0] // size
+    return [int(axis) for axis in np.unravel_index(apart, one.shape)]
+
+
+def _bytes(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

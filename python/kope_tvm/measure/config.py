@@ -25,4 +25,6 @@ class MeasureConfig:
     num_seeds: int = 3
     """Of each distribution; fewer where the task is slow or large."""
     check_secs: float = 1.0
-    """Computing what is expected may take so long after the first case; one seed is always used."""
+    """Computing what is expected may take so long after the first case, and proving a candidate on
+    it; one seed is always used.
+    """

@@ -69,6 +69,10 @@ class Case:
     has_other: tuple[bool, ...]
     """Whether the untuned function's own output is right too."""
 
+    @property
+    def seed(self) -> int:
+        return int(self.name.rpartition(" ")[2])
+
 
 @dataclass(frozen=True)
 class Board:
@@ -170,6 +174,5 @@ def decode_answer(packet: bytes) -> Answer:
     arguments = decode_arguments(fields["arguments"])
     row["is_proven"] = bool(row["is_proven"])
     cases = decode_cases(fields["cases"])
-    return Answer(
-        Measurement(**row), arguments, cases, str(fields["notice"]), bool(fields["is_built"])
-    )
+    flags = bool(fields["is_built"]), bool(fields["has_board"])
+    return Answer(Measurement(**row), arguments, cases, str(fields["notice"]), *flags)

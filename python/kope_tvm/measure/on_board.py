@@ -102,7 +102,7 @@ def _code_of(error: Exception) -> str:
     text = str(error)
     if "RPCSessionTimeoutError" in text:
         return "E_TIMEOUT"
-    for code in ("E_VLEN", "E_DISK", "E_VERSION"):
+    for code in ("E_VLEN", "E_DISK", "E_VERSION", "E_LIBRARY"):
         if code in text:
             return code
     is_board = isinstance(error, (NoTimeError, KopeError, OSError))

@@ -18,6 +18,7 @@ from itertools import zip_longest
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from kope_tvm.boards import Met
 from kope_tvm.errors import TargetError
 from kope_tvm.measure import image, stages
 from kope_tvm.measure.asked import Asked, quarantined, without_reference
@@ -25,6 +26,7 @@ from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.measure.job import Answer, Job
 from kope_tvm.measure.processes import ZygoteClient, ZygoteDiedError
 from kope_tvm.measure.references import OTHER_SEEDS, Known, References, module_json
+from kope_tvm.measure.shared import Shared
 from kope_tvm.measure.stages import Candidate
 from kope_tvm.outcome import Measurement
 from kope_tvm.performance import in_doubt
@@ -39,18 +41,28 @@ REFERENCE_STRETCH = 10.0
 
 
 class Pool:
-    """Measures modules on this machine; not for use from two threads at a time."""
+    """Measures modules, here or on a board; not for use from two threads at a time."""
 
-    def __init__(self, spec: TargetSpec, config: MeasureConfig, log: logging.Logger) -> None:
-        if spec.rpc_key:
+    def __init__(
+        self,
+        spec: TargetSpec,
+        config: MeasureConfig,
+        log: logging.Logger,
+        met: Met | None = None,
+    ) -> None:
+        """`met` is where a target that has an RPC key is measured: `boards.met_board` finds one."""
+        if spec.rpc_key and met is None:
             raise TargetError(
                 f"target {spec.name!r} is reached through an RPC tracker (key {spec.rpc_key!r}); "
-                "this pool measures on this machine only"
+                "open its boards with kope_tvm.boards.met_board"
             )
         self._spec = spec
+        self._met = met
+        self._board = Shared(met.place) if met else None
         self._config = config
         self._log = log
-        self._num_cores = int(str(spec.tvm_target.get("num-cores", spec.facts.num_cores)))
+        cores = os.cpu_count() or 1 if met else spec.tvm_target.get("num-cores", 1)
+        self._num_cores = int(str(cores))
         self._zygote: ZygoteClient | None = None
         self._num_failed_starts = 0
         self._references = References()
@@ -81,6 +93,13 @@ class Pool:
             self._zygote.close()
             self._zygote = None
         self._references.free()
+        if self._board:
+            self._board.close()
+
+    @property
+    def is_wall_time(self) -> bool:
+        """Whether its times are what a clock said, and not simulated."""
+        return self._met is None or not self._met.mark
 
     def baseline(self, mod: str | bytes | IRModule) -> Measurement:
         """The untuned module's time; measured once, its outputs kept to check candidates with."""
@@ -227,6 +246,7 @@ class Pool:
             is_reference=is_reference,
             arguments=checked.arguments if checked else (),
             cases=checked.cases if checked else (),
+            place=self._board.board if self._board else None,
         )
 
     def _reference(self, module: bytes) -> Known:

@@ -178,7 +178,7 @@ def _timed(calls: timing.Calls, job: Job, first_secs: float) -> tuple[float, ...
 
 def _prove(check: Check, checked: _Built, job: Job, device: Any) -> float:
     """Every case; the bits of one thread, which the pool has from then on; and new inputs."""
-    max_error = check.every_case()
+    max_error = check.every_case(job.config.check_secs)
     if checked.num_threads and _is_host(device):
         check.one_thread()
     if _is_host(device):

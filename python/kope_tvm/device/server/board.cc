@@ -16,6 +16,7 @@
 #include <fstream>
 
 #include "log.h"
+#include "versions.h"
 
 namespace kope {
 namespace {
@@ -85,8 +86,8 @@ std::string Info(const Options& options) {
   utsname system{};
   uname(&system);
   json::Object info;
-  info.Set(Text("tvm"), Text(KOPE_TVM_VERSION));
-  info.Set(Text("ffi"), Text(KOPE_FFI_VERSION));
+  info.Set(Text("tvm"), Text(kTvmVersion));
+  info.Set(Text("ffi"), Text(kFfiVersion));
   info.Set(Text("key"), Text(options.key));
   info.Set(Text("vlen_bits"), int64_t(VlenBits()));
   info.Set(Text("cores"), cores);
@@ -101,7 +102,8 @@ std::string Info(const Options& options) {
 std::string Files(const std::string& pattern) {
   const bool is_public = pattern.rfind("/proc/", 0) == 0 || pattern.rfind("/sys/", 0) == 0;
   if (!is_public || pattern.find("..") != std::string::npos) {
-    TVM_FFI_THROW(ValueError) << "only files under /proc and /sys are shown, not " << pattern;
+    TVM_FFI_THROW(ValueError) << "E_FILE only files under /proc and /sys are shown, not "
+                              << pattern;
   }
   json::Object files;
   glob_t found{};

@@ -91,7 +91,8 @@ std::string ArchOf(const std::string& path) {
   const bool is_ours = Take(bytes, 0, &header) &&
                        std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
                        header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == EM_RISCV;
-  if (!is_ours) TVM_FFI_THROW(ValueError) << path << " is no 64-bit RISC-V ELF file";
+  if (!is_ours)
+    TVM_FFI_THROW(ValueError) << "E_LIBRARY " << path << " is no 64-bit RISC-V ELF file";
   for (int at = 0; at < header.e_shnum; ++at) {
     Elf64_Shdr section;
     if (!Take(bytes, header.e_shoff + uint64_t(at) * header.e_shentsize, &section)) break;
@@ -99,7 +100,8 @@ std::string ArchOf(const std::string& path) {
     const std::string arch = ArchAmong(bytes.substr(section.sh_offset, section.sh_size));
     if (!arch.empty()) return arch;
   }
-  TVM_FFI_THROW(ValueError) << path << " does not say in .riscv.attributes what it was built for";
+  TVM_FFI_THROW(ValueError) << "E_LIBRARY " << path
+                            << " does not say in .riscv.attributes what it was built for";
   TVM_FFI_UNREACHABLE();
 }
 

@@ -9,6 +9,7 @@
 #include "library.h"
 #include "log.h"
 #include "session.h"
+#include "versions.h"
 
 namespace kope {
 namespace {
@@ -17,10 +18,10 @@ using tvm::ffi::Function;
 
 /// Throws, and says so in the log, where the client's TVM is not the one this server was built of.
 std::string Hello(const Options& options, const std::string& tvm, const std::string& ffi) {
-  if (tvm != KOPE_TVM_VERSION || ffi != KOPE_FFI_VERSION) {
-    const std::string text = "E_VERSION this server has tvm " KOPE_TVM_VERSION
-                             " and tvm-ffi " KOPE_FFI_VERSION ", the client tvm " +
-                             tvm + " and tvm-ffi " + ffi +
+  if (tvm != kTvmVersion || ffi != kFfiVersion) {
+    const std::string text = std::string("E_VERSION this server has tvm ") + kTvmVersion +
+                             " and tvm-ffi " + kFfiVersion + ", the client tvm " + tvm +
+                             " and tvm-ffi " + ffi +
                              "; run `kope device build` with the client's and copy the result here";
     Log("refused a client: " + text);
     TVM_FFI_THROW(ValueError) << text;

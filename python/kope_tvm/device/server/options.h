@@ -22,7 +22,7 @@ struct Options {
   /// CPUs of one core class; empty: all that this process may use.
   std::vector<int> cores;
   /// No session lasts longer, whatever its client asks for.
-  int session_secs = 120;
+  int session_secs = 600;
   /// Of a session, beyond what the server itself has.
   uint64_t memory_bytes = uint64_t(2) << 30;
   /// The longest file a session may write.

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -15,28 +14,26 @@ from pathlib import Path
 
 import platformdirs
 
+from kope_tvm.device.cross_compiler import find_cross_compiler
 from kope_tvm.errors import KopeError
 
-COMPILER = "riscv64-linux-gnu-gcc"
-"""The C driver: what C++ needs of its library is found in the server, which has it inside."""
-DEBIAN_PACKAGE = "g++-riscv64-linux-gnu"
 _SOURCE = Path(__file__).parent / "guest" / "timer.cc"
 _OVERLAY = Path(__file__).parents[1] / "server" / "overlay" / "include"
-_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-Wl,-z,now")
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-Wl,-z,now", "-static-libstdc++")
+"""The server has only as much of the C++ library inside as it needs itself."""
 
 
 @lru_cache(maxsize=1)
 def timer_library() -> Path:
     """The library for RISC-V, built the first time it is asked for; the server's `--timer`."""
-    compiler = shutil.which(COMPILER)
-    if compiler is None:
-        raise KopeError(f"{COMPILER} is not installed; apt-get install {DEBIAN_PACKAGE}")
-    facts = (version("apache-tvm"), version("apache-tvm-ffi"), _SOURCE.read_text())
+    compiler = find_cross_compiler()
+    versions = (version("apache-tvm"), version("apache-tvm-ffi"), compiler.version)
+    facts = (*versions, *_FLAGS, _SOURCE.read_text())
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
     made = Path(platformdirs.user_cache_dir("kope-tvm")) / "simulate" / f"timer-{key}.so"
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True)
-        _build(compiler, made)
+        _build(compiler.cxx, made)
     return made
 
 

@@ -2,6 +2,7 @@
 // Loaded by the board's server under the counter: time is what the simulated machine says, and a
 // parallel loop runs its tasks one after another, each on a core of that machine.
 #include <fcntl.h>
+#include <link.h>
 #include <sys/syscall.h>
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/function.h>
@@ -19,9 +20,20 @@ namespace {
 
 constexpr int64_t kCall = 0x4b50;
 constexpr int kRecordNumbers = 15;
-enum Op : int64_t { kStart = 1, kStop, kLaunch, kTask, kJoin };
+enum Op : int64_t { kStart = 1, kStop, kLaunch, kTask, kJoin, kServer };
 
-void Tell(Op op, int64_t value = 0) { syscall(kCall, op, value); }
+void Tell(Op op, uint64_t value = 0, uint64_t second = 0) { syscall(kCall, op, value, second); }
+
+/// Says where the server's own code lies: all that is loaded before the first candidate.
+int TellCode(dl_phdr_info* object, size_t, void*) {
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const auto& header = object->dlpi_phdr[i];
+    if (header.p_type != PT_LOAD || !(header.p_flags & PF_X)) continue;
+    uint64_t start = object->dlpi_addr + header.p_vaddr;
+    Tell(kServer, start, start + header.p_memsz);
+  }
+  return 0;
+}
 
 /// Nanoseconds of the region that this process ended last.
 int64_t LastNanos() {
@@ -62,7 +74,7 @@ int Launch(FTVMParallelLambda run, void* data, int num_tasks) {
   int status = 0;
   Tell(kLaunch);
   for (int task = 0; task < group.num_task; ++task) {
-    Tell(kTask, task);
+    Tell(kTask, static_cast<uint64_t>(task));
     if (int failed = run(task, &group, data)) status = failed;
   }
   Tell(kJoin);
@@ -77,6 +89,7 @@ __attribute__((constructor)) void Register() {
   // Registered after the runtime's own: the later one is what a loaded module finds.
   void* launch = reinterpret_cast<void*>(Launch);
   TVMFFIEnvModRegisterContextSymbol("__TVMBackendParallelLaunch", launch);
+  dl_iterate_phdr(TellCode, nullptr);
 }
 
 }  // namespace

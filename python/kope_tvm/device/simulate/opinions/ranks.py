@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 AGREES_FROM = 0.5
-"""Below this rank correlation two opinions count as strongly apart."""
+"""Below this mean rank correlation, or where one of the two is negative, opinions are apart."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,9 @@ class Agreement:
     @property
     def word(self) -> str:
         """`opinions disagree` where nobody should trust the order that is simulated."""
-        return "agree" if max(self.mca, self.rvsim) >= AGREES_FROM else "opinions disagree"
+        mean = (self.mca + self.rvsim) / 2
+        agrees = mean >= AGREES_FROM and min(self.mca, self.rvsim) >= 0
+        return "agree" if agrees else "opinions disagree"
 
 
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:

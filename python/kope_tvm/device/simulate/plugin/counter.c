@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds what a guest executes to the model, block by block, and writes what a region took.
 //
-// A guest speaks through a system call that Linux does not have: 0x4b50(op, value).
+// A guest speaks through a system call that Linux does not have: 0x4b50(op, value, value).
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,16 +16,18 @@
 #define CALL_NUMBER 0x4b50
 #define MAX_VCPUS 1024
 #define MAX_ACCESSES (1 << 16)
+#define MAX_RANGES 64
 
 QEMU_EXPORT int qemu_plugin_version = QEMU_API_VERSION;
 
-enum op { OP_START = 1, OP_STOP, OP_LAUNCH, OP_TASK, OP_JOIN };
+enum op { OP_START = 1, OP_STOP, OP_LAUNCH, OP_TASK, OP_JOIN, OP_SERVER };
 
 struct block {
   uint64_t address, end, last;  // `last`: of its last instruction
   uint64_t num_timed;           // executions inside regions
   struct block* older;
   uint8_t type;  // when it was entered last
+  bool is_server;
   unsigned num_insns;
   struct insn insns[];
 };
@@ -41,27 +43,14 @@ struct vcpu {
   uint64_t cycle_at_start;
 };
 
-struct settings settings = {
-    .clock_hz = 1600000000,
-    .cores = 1,
-    .cores_per_l2 = 4,
-    .width = 2,
-    .mispredict = 8,
-    .launch = 3000,
-    .l1_bytes = 32768,
-    .l1_ways = 4,
-    .l2_bytes = 524288,
-    .l2_ways = 16,
-    .l2_latency = 20,
-    .l2_occupancy = 8,
-    .memory_latency = 200,
-    .memory_occupancy = 26,
-    .max_misses = 8,
-};
 static struct vcpu* vcpus[MAX_VCPUS];
-static char folder[4000], profile[4000];
 static struct block* newest;
 static bool is_timing;
+// Code of the server and its libraries, as it told itself; none for a plain program.
+static struct {
+  uint64_t start, end;
+} server[MAX_RANGES];
+static unsigned num_ranges;
 
 static struct core* core_at(struct vcpu* vcpu, uint64_t index) {
   struct cache** l2 = &vcpu->l2s[index / settings.cores_per_l2];
@@ -86,13 +75,19 @@ static struct vcpu* vcpu_at(unsigned index) {
 }
 
 // Accounts for the block that has run; `next` is where the guest went, 0 where it is not known.
+// A server's own code leaves no trace in the caches, and none at all outside regions: what lies
+// between a call that warms up, and two that are timed, must not tell them apart.
 static void retire(struct vcpu* vcpu, uint64_t next) {
   struct block* block = vcpu->running;
   if (!block) return;
   struct core* core = core_at(vcpu, vcpu->current);
+  vcpu->running = NULL;
+  if (block->is_server) vcpu->num_accesses = 0;
+  if (block->is_server && !is_timing) return;
   block->num_timed += is_timing;
   block->type = core->type;
-  for (uint64_t line = block->address >> LINE_SHIFT; line <= (block->end - 1) >> LINE_SHIFT; ++line)
+  uint64_t first_line = block->address >> LINE_SHIFT, last_line = (block->end - 1) >> LINE_SHIFT;
+  for (uint64_t line = first_line; line <= last_line && !block->is_server; ++line)
     cache_code(core, line);
   unsigned done = 0;
   for (unsigned i = 0; i < block->num_insns; ++i) {
@@ -102,7 +97,6 @@ static void retire(struct vcpu* vcpu, uint64_t next) {
   }
   if (next && block->insns[block->num_insns - 1].kind == KIND_BRANCH)
     core_branched(core, block->last, next != block->end);
-  vcpu->running = NULL;
   vcpu->num_accesses = 0;
 }
 
@@ -129,6 +123,20 @@ static void on_access(unsigned index, qemu_plugin_meminfo_t info, uint64_t addre
     add_access(vcpu, line, (uint16_t)(uintptr_t)data, is_store);
 }
 
+static bool is_server(uint64_t address) {
+  for (unsigned i = 0; i < num_ranges; ++i)
+    if (address >= server[i].start && address < server[i].end) return true;
+  return false;
+}
+
+static void add_server(uint64_t start, uint64_t end) {
+  if (num_ranges == MAX_RANGES) return;
+  server[num_ranges].start = start;
+  server[num_ranges++].end = end;
+  for (struct block* block = newest; block; block = block->older)
+    block->is_server = is_server(block->address);
+}
+
 static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb* tb) {
   (void)id;
   unsigned num_insns = (unsigned)qemu_plugin_tb_n_insns(tb);
@@ -147,6 +155,7 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb* tb) {
       qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
                                        (void*)(uintptr_t)i);
   }
+  block->is_server = is_server(block->address);
   block->older = newest;
   newest = block;
   qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
@@ -160,10 +169,19 @@ static struct counters counted(const struct vcpu* vcpu) {
   return sum;
 }
 
+// What is in the caches stays; what else a core remembers of before would tell repeats apart.
+static void forget(struct core* core) {
+  memset(core->streams, 0, sizeof core->streams);
+  memset(core->predictions, 0, sizeof core->predictions);
+  core->next_stream = core->issued = 0;
+}
+
 static void start_region(void) {
   is_timing = true;
   for (unsigned i = 0; i < MAX_VCPUS; ++i) {
     if (!vcpus[i]) continue;
+    for (uint64_t core = 0; core < settings.cores; ++core)
+      if (vcpus[i]->cores[core]) forget(vcpus[i]->cores[core]);
     vcpus[i]->at_start = counted(vcpus[i]);
     vcpus[i]->cycle_at_start = vcpus[i]->cores[0]->cycle;
   }
@@ -185,7 +203,7 @@ static void stop_region(void) {
       record[3 + i] += ((uint64_t*)&now_counted)[i] - ((uint64_t*)&vcpus[v]->at_start)[i];
   }
   char path[4096];
-  snprintf(path, sizeof path, "%s/%d.regions", folder, (int)getpid());
+  snprintf(path, sizeof path, "%s/%d.regions", settings.folder, (int)getpid());
   int file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
   if (file < 0 || write(file, record, sizeof record) != (ssize_t)sizeof record)
     fprintf(stderr, "kope: cannot write %s\n", path);
@@ -209,9 +227,9 @@ static void join(struct vcpu* vcpu) {
 }
 
 static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_t op,
-                    uint64_t value, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7,
-                    uint64_t a8) {
-  (void)id, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
+                    uint64_t value, uint64_t end, uint64_t a4, uint64_t a5, uint64_t a6,
+                    uint64_t a7, uint64_t a8) {
+  (void)id, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
   if (number != CALL_NUMBER) return;
   struct vcpu* vcpu = vcpu_at(index);
   retire(vcpu, 0);
@@ -220,12 +238,13 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
   if (op == OP_LAUNCH) vcpu->launched = vcpu->cores[0]->cycle + settings.launch;
   if (op == OP_TASK) begin_task(vcpu, value);
   if (op == OP_JOIN) join(vcpu);
+  if (op == OP_SERVER) add_server(value, end);
 }
 
 // Straight pieces of code that ran inside regions: address, end, times, vector type on entry.
 static void on_end(qemu_plugin_id_t id, void* data) {
   (void)id, (void)data;
-  FILE* file = fopen(profile, "w");
+  FILE* file = fopen(settings.profile, "w");
   if (!file) return;
   for (const struct block* block = newest; block; block = block->older)
     if (block->num_timed)
@@ -233,43 +252,16 @@ static void on_end(qemu_plugin_id_t id, void* data) {
   fclose(file);
 }
 
-static const struct {
-  const char* name;
-  uint64_t* value;
-} options[] = {
-    {"clock_hz", &settings.clock_hz},
-    {"cores", &settings.cores},
-    {"l1_bytes", &settings.l1_bytes},
-    {"l2_bytes", &settings.l2_bytes},
-};
-
-static bool set(const char* argument) {
-  const char* value = strchr(argument, '=');
-  if (!value) return false;
-  size_t length = (size_t)(value++ - argument);
-  if (!strncmp(argument, "costs", length)) return costs_load(value);
-  if (!strncmp(argument, "regions", length))
-    return snprintf(folder, sizeof folder, "%s", value) < (int)sizeof folder;
-  if (!strncmp(argument, "profile", length))
-    return snprintf(profile, sizeof profile, "%s", value) < (int)sizeof profile;
-  for (unsigned i = 0; i < sizeof options / sizeof *options; ++i) {
-    if (strncmp(argument, options[i].name, length) || options[i].name[length]) continue;
-    *options[i].value = strtoull(value, NULL, 10);
-    return *options[i].value > 0;
-  }
-  return false;
-}
-
 QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* info, int argc,
                                     char** argv) {
   (void)info;
   for (int i = 0; i < argc; ++i) {
-    if (set(argv[i])) continue;
+    if (settings_set(argv[i])) continue;
     fprintf(stderr, "kope: the counter does not understand %s\n", argv[i]);
     return 1;
   }
   qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
   qemu_plugin_register_vcpu_syscall_cb(id, on_call);
-  if (profile[0]) qemu_plugin_register_atexit_cb(id, on_end, NULL);
+  if (settings.profile[0]) qemu_plugin_register_atexit_cb(id, on_end, NULL);
   return 0;
 }

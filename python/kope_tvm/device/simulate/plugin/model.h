@@ -39,6 +39,7 @@ struct settings {
   uint64_t clock_hz, cores, cores_per_l2, width, mispredict, launch;
   uint64_t l1_bytes, l1_ways, l2_bytes, l2_ways;
   uint64_t l2_latency, l2_occupancy, memory_latency, memory_occupancy, max_misses;
+  char folder[4000], profile[4000];  // where regions are written, and a profile if any
 };
 extern struct settings settings;
 
@@ -74,6 +75,9 @@ struct access {
   uint16_t insn;
   bool is_store;
 };
+
+// settings.c: whether `name=value` was understood.
+bool settings_set(const char* argument);
 
 // costs.c: whether both tables could be read; the costs of an instruction word.
 bool costs_load(const char* prefix);
