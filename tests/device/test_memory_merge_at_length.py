@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.device, pytest.mark.slow]
 _SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@settings(_SLOW, max_examples=40)
+@settings(_SLOW, max_examples=25)
 @given(parts())
 def test_merge_is_idempotent_commutative_associative_and_lossless(some: tuple[Part, ...]) -> None:
     with merges(lambda: "sqlite://") as made:
         check_merges(made, *some)
 
 
-@settings(_SLOW, max_examples=5)
+@settings(_SLOW, max_examples=3)
 @given(parts())
 def test_files_merge_as_memories_in_memory_do(tmp_path: Path, some: tuple[Part, ...]) -> None:
     folder = tmp_path / str(len(list(tmp_path.iterdir())))

@@ -11,7 +11,7 @@ import pytest
 from riscv_objects import MATMUL, compiled, program
 
 from kope_tvm.device.program.link import Program
-from kope_tvm.device.simulate.program import simulate
+from kope_tvm.device.simulate.program import hot_piece, simulate
 from kope_tvm.errors import KopeError
 from kope_tvm.machine import load_target, tvm_target
 from kope_tvm.operators import parse_operator
@@ -74,3 +74,11 @@ def test_a_function_that_fails_is_an_error_with_its_exit_code(k1: TargetSpec) ->
     one_short = Program(made.object_bytes, made.arguments[1:], made.written[1:])
     with pytest.raises(KopeError, match="exit code 1"):
         simulate(one_short, k1)
+
+
+def test_the_hot_piece_is_bound_by_the_unit_of_its_multiply_adds(k1: TargetSpec) -> None:
+    """Four k, four rows, two vectors of two registers each: 32 multiply-adds, two cycles each."""
+    made, _ = program("spacemit-k1", MATMUL, "matmul_rvv")
+    hot = hot_piece(made, k1)
+    assert (hot.unit, hot.unit_cycles) == ("VFP", 64)
+    assert hot.line.startswith("llvm-mca of the hottest piece: ")

@@ -59,31 +59,34 @@ class _Run:
         """Every operator its part; what one's spaces do not hold, the others make up for."""
         ceiling = Ceiling(pool, self._spec, default_path().parent)
         ceiling.measure(self._say)
-        while left := [each for each in operators if each not in self._used_up]:
-            missing = self.bench.candidates - self.bench.answered
-            if missing <= 0:
-                break
+        even = math.ceil(self.bench.candidates / len(operators))
+        for operator in operators:
+            missing = min(even - self._answered(operator), self._missing)
+            if missing > 0:
+                self._operator(self._subject(operator, pool, ceiling), missing, pool)
+        while self._missing > 0 and (left := [o for o in operators if o not in self._used_up]):
             for place, operator in enumerate(left):
-                missing = self.bench.candidates - self.bench.answered
-                share = math.ceil(missing / (len(left) - place))
-                self._operator(self._subject(operator, pool, ceiling), share, pool)
+                missing = math.ceil(self._missing / (len(left) - place))
+                self._operator(self._subject(operator, pool, ceiling), missing, pool)
         return self.bench
+
+    @property
+    def _missing(self) -> int:
+        return self.bench.candidates - self.bench.answered
+
+    def _answered(self, operator: str) -> int:
+        return sum(each.is_answered for each in self.bench.of(operator))
 
     def _operator(self, subject: Subject, missing: int, pool: Pool) -> None:
         """So many more programs of one operator."""
         operator = subject.operator
-        wanted = missing + sum(each.is_answered for each in self.bench.of(operator))
-        while True:
+        wanted = missing + self._answered(operator)
+        while (missing := wanted - self._answered(operator)) > 0:
             done = self.bench.of(operator)
-            missing = wanted - sum(each.is_answered for each in done)
-            if missing <= 0:
-                return
-            ordinary = min(
-                self.bench.ordinary - sum(each.cost is not None for each in done), _ROUND
-            )
+            clocked = self.bench.ordinary - sum(each.cost is not None for each in done)
+            size = min(_ROUND, clocked if clocked > 0 else missing)
             began = time.perf_counter()
-            size = ordinary if ordinary > 0 else min(_ROUND, missing)
-            found = round_of(subject, pool, done, size, is_ordinary=ordinary > 0)
+            found = round_of(subject, pool, done, size, is_ordinary=clocked > 0)
             if not found:
                 self._used_up.add(operator)
                 return

@@ -38,7 +38,7 @@ _PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Growth:
-    """One memory, measured: by the wall clock, and in seconds of CPU where others share the cores."""
+    """One memory, measured: by the wall clock, and of CPU as others may share the cores."""
 
     edges: int
     file_bytes: int

@@ -14,6 +14,7 @@ from kope_tvm.device.emulator import find_emulator
 from kope_tvm.device.program.link import Array, Program, link
 from kope_tvm.device.simulate.counted import Counted, read
 from kope_tvm.device.simulate.counter import counting
+from kope_tvm.device.simulate.opinions.mca import Report, mca_reports
 from kope_tvm.errors import KopeError
 from kope_tvm.target import TargetSpec
 
@@ -43,6 +44,15 @@ def simulate(program: Program, spec: TargetSpec) -> Simulated:
         folder = Path(scratch)
         ran = run_linked(link(program, folder), spec, folder)
         return Simulated(program.outputs(ran.written), ran.regions)
+
+
+def hot_piece(program: Program, spec: TargetSpec) -> Report:
+    """What `llvm-mca` says of the code in which a program spends its time."""
+    with tempfile.TemporaryDirectory(prefix="kope-") as scratch:
+        folder = Path(scratch)
+        made, profile = link(program, folder), folder / "profile"
+        run_linked(made, spec, folder, profile)
+        return mca_reports(made, profile)[0]
 
 
 def run_linked(made: Path, spec: TargetSpec, folder: Path, profile: Path | None = None) -> Ran:

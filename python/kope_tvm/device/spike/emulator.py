@@ -16,12 +16,14 @@ PYPI_PACKAGE, DEBIAN_PACKAGE = "spike", "device-tree-compiler"
 _ISA = "rv64gcv_zba_zbb_zbs_zfh_zvfh"
 
 
-def run(program: Path, vlen_bits: int, limit_secs: float) -> bytes:
-    """What a program writes on a core whose vectors are that long.
+def run(program: Path, vlen_bits: int, limit_secs: float, ime: Path | None = None) -> bytes:
+    """What a program writes on a core whose vectors are that long, with IME where it is given.
 
     Raises KopeError where it traps, fails, or takes longer than `limit_secs`.
     """
-    command = (spike(), f"--isa={_ISA}_zvl{vlen_bits}b", str(program))
+    extension = (f"--extlib={ime}",) if ime else ()
+    isa = f"{_ISA}_zvl{vlen_bits}b{'_xsmtvdot' if ime else ''}"
+    command = (spike(), *extension, f"--isa={isa}", str(program))
     try:
         done = subprocess.run(command, capture_output=True, timeout=limit_secs, check=False)
     except subprocess.TimeoutExpired as error:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from kope_tvm.device.simulate.counter import MCPU
 from kope_tvm.errors import KopeError
@@ -40,19 +41,59 @@ class Piece:
         return (self.end - self.start) * self.times
 
 
+@dataclass(frozen=True)
+class Report:
+    """What `llvm-mca` says of one piece, passed through again and again."""
+
+    piece: Piece
+    instructions: int
+    cycles: float
+    """A pass."""
+    unit: str
+    """The busiest, e.g. `VFP`: vector floating point; `VLS`: vector loads and stores."""
+    unit_cycles: float
+    """A pass keeps that unit so long."""
+
+    @property
+    def line(self) -> str:
+        """As a model is told it."""
+        return (
+            f"llvm-mca of the hottest piece: {self.instructions} instr in {self.cycles:.1f} cycles "
+            f"a pass, {self.piece.times} passes; busiest unit {self.unit}, "
+            f"{self.unit_cycles:.1f} cycles"
+        )
+
+
 def mca_cycles(program: Path, profile: Path) -> float:
     """What `llvm-mca` says of the pieces of a program that a profile lists."""
+    return sum(each.piece.times * each.cycles for each in mca_reports(program, profile))
+
+
+def mca_reports(program: Path, profile: Path) -> tuple[Report, ...]:
+    """One for each piece that matters, the one that takes longest first."""
     pieces = _hot(profile)
     listing = _listing(program, pieces)
     regions = [_region(f"piece{i}", piece, listing) for i, piece in enumerate(pieces)]
     command = (tool("llvm-mca"), "-mtriple=riscv64", f"-mcpu={MCPU}", "-json")
-    report = json.loads(_output(command, "\n".join(regions) + "\n"))
-    views = {each["Name"]: each["SummaryView"] for each in report["CodeRegions"]}
-    total = 0.0
-    for index, piece in enumerate(pieces):
-        view = views[f"piece{index}"]
-        total += piece.times * float(view["TotalCycles"]) / int(view["Iterations"])
-    return total
+    answer = json.loads(_output(command, "\n".join(regions) + "\n"))
+    units = [re.sub(r"\W.*", "", str(name)) for name in answer["TargetInfo"]["Resources"]]
+    views = {each["Name"]: each for each in answer["CodeRegions"]}
+    found = [_report(piece, views[f"piece{i}"], units) for i, piece in enumerate(pieces)]
+    return tuple(sorted(found, key=lambda each: -each.cycles * each.piece.times))
+
+
+def _report(piece: Piece, view: dict[str, Any], units: Sequence[str]) -> Report:
+    summary, num = view["SummaryView"], len(view["Instructions"])
+    uses = view["ResourcePressureView"]["ResourcePressureInfo"]
+    totals = [each for each in uses if each["InstructionIndex"] == num]
+    busiest = max(totals, key=lambda each: float(each["ResourceUsage"]), default=None)
+    return Report(
+        piece=piece,
+        instructions=num,
+        cycles=float(summary["TotalCycles"]) / int(summary["Iterations"]),
+        unit=units[busiest["ResourceIndex"]].partition("_")[2] if busiest else "",
+        unit_cycles=float(busiest["ResourceUsage"]) if busiest else 0.0,
+    )
 
 
 @lru_cache(maxsize=4)
