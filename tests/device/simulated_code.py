@@ -4,12 +4,23 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from kope_tvm.device.cross_compiler import find_cross_compiler
+from kope_tvm.device.emulator import find_emulator
 from kope_tvm.device.program.link import COMPILER, Program
+from kope_tvm.errors import KopeError
 from kope_tvm.target import Facts, TargetSpec
+
+try:
+    find_emulator()
+    find_cross_compiler()
+except KopeError as missing:
+    pytest.skip(str(missing), allow_module_level=True)
 
 TRIPS = 2000
 K1 = TargetSpec("k1", {"kind": "llvm"}, Facts("rvv", 256, 32, 8, 32 << 10, 512 << 10, 0, 1.6e9))
@@ -37,3 +48,8 @@ def looped(folder: Path, body: str, before: str = "", data_bytes: int = 64) -> P
     subprocess.run([COMPILER, "-march=rv64gcv_zba", "-c", "-o", made, source], check=True)
     data = np.arange(data_bytes, dtype=np.uint8)
     return Program(made.read_bytes(), (data,), (True,), num_warm=1, num_timed=2)
+
+
+def on_cores(spec: TargetSpec, num_cores: int) -> TargetSpec:
+    """The same machine with so many cores."""
+    return replace(spec, facts=replace(spec.facts, num_cores=num_cores))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tvm
 from riscv_objects import MATMUL, space
+from simulated_code import on_cores
 
 from kope_tvm.device.board import open_session
 from kope_tvm.device.cross_compiler import find_cross_compiler
@@ -23,7 +24,7 @@ REPEATS = 3
 
 @pytest.fixture(scope="module")
 def k1() -> TargetSpec:
-    return load_target("spacemit-k1")
+    return on_cores(load_target("spacemit-k1"), 8)
 
 
 @pytest.fixture(scope="module")

@@ -16,4 +16,7 @@ def test_a_curve_has_a_point_a_size_and_keeps_what_it_made(tmp_path: Path) -> No
     assert 0 < small.recall_p50_secs <= small.recall_p99_secs
     assert small.records_per_sec > 0
     assert said == ["writing 128 edges"]
-    assert [file.name for file in tmp_path.iterdir()] == ["growth-128.sqlite"]
+    (kept,) = tmp_path.iterdir()
+    growth_curve((128,), tmp_path, said.append)
+    assert said == ["writing 128 edges"]
+    assert [*tmp_path.iterdir()] == [kept]

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from kope_tvm.bench.memory_synthetic import MACHINES, Stream
 from kope_tvm.memory.experience import Experience
 from kope_tvm.memory.memory import Memory
+from kope_tvm.memory.schema import MIGRATIONS
 from kope_tvm.memory.store import Store
 from kope_tvm.task import Task
 
@@ -78,7 +79,8 @@ def growth_curve(
 def _grown(sizes: Sequence[int], scratch: Path, say: Callable[[str], None]) -> list[Path]:
     """One file a size, each a longer copy of the one before."""
     scratch.mkdir(parents=True, exist_ok=True)
-    files = [scratch / f"growth-{size}.sqlite" for size in sizes]
+    version = len(MIGRATIONS)  # To migrate is no part of opening.
+    files = [scratch / f"growth-{size}-v{version}.sqlite" for size in sizes]
     if all(file.is_file() for file in files):
         return files
     growing = scratch / "growing.sqlite"

@@ -98,11 +98,11 @@ def _report(piece: Piece, view: dict[str, Any], units: Sequence[str]) -> Report:
 
 @lru_cache(maxsize=4)
 def tool(name: str) -> str:
-    """One of LLVM 22's tools; a version without RISC-V knows no X60."""
-    found = shutil.which(f"{name}-22") or shutil.which(name)
-    if found is None:
-        raise KopeError(f"{name} 22 is not installed; apt-get install {DEBIAN_PACKAGE}")
-    return found
+    """One of LLVM 22's tools: older ones do not know the X60."""
+    for found in filter(None, map(shutil.which, (f"{name}-22", name))):
+        if "version 22" in _output((found, "--version")):
+            return found
+    raise KopeError(f"{name} 22 is not installed; apt-get install {DEBIAN_PACKAGE}")
 
 
 def _hot(profile: Path) -> list[Piece]:
