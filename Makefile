@@ -5,12 +5,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := onnx,dev,report,postgres
+EXTRAS := onnx,dev,report,postgres,riscv
 STAMPS := $(VENV)/stamps
 CXX_SOURCES := $(wildcard passes/*/*.cc passes/*/*.h)
 
 # What the tests use of Debian; each test that needs one skips and names it where it is missing.
-DEBIAN_PACKAGES := postgresql chromium
+DEBIAN_PACKAGES := postgresql chromium device-tree-compiler g++-riscv64-linux-gnu llvm-22 qemu-user
 
 # The demo's model comes in the wheel of a package that is not itself installed: its code wants OpenCV.
 MODEL_WHEEL := rapidocr-onnxruntime==1.4.4

@@ -15,10 +15,11 @@ import pytest
 import tvm
 from board_drills import board_spec, double, library, needs_emulator
 
-from kope_tvm.device.board import num_registered, open_session
+from kope_tvm.device.board import open_session
 from kope_tvm.device.build import build_server
 from kope_tvm.device.emulate import EmulatedBoard, Options, emulated_board
 from kope_tvm.device.place import Place
+from kope_tvm.device.tracker import num_registered
 from kope_tvm.errors import KopeError, VersionError
 
 pytestmark = [pytest.mark.device, needs_emulator]
@@ -85,9 +86,7 @@ def test_what_is_for_another_machine_is_refused(board: EmulatedBoard, tmp_path: 
         open_session(board.place, LIMIT_SECS).load(str(path))
 
 
-def test_a_full_disk_refuses_the_upload(
-    board: EmulatedBoard, log: Path, tmp_path: Path
-) -> None:
+def test_a_full_disk_refuses_the_upload(board: EmulatedBoard, log: Path, tmp_path: Path) -> None:
     large = tmp_path / "large.so"
     large.write_bytes(bytes(2 << 20))
     with pytest.raises(KopeError, match="E_DISK cannot write 2097152 bytes"):
@@ -145,13 +144,14 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))},
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+        },
     )
     assert serving.stdout is not None
     said = dict(part.split("=") for part in serving.stdout.readline().split()[1:])
-    place = Place(
-        said["TVM_TRACKER_HOST"], int(said["TVM_TRACKER_PORT"]), said["TVM_TRACKER_KEY"]
-    )
+    place = Place(said["TVM_TRACKER_HOST"], int(said["TVM_TRACKER_PORT"]), said["TVM_TRACKER_KEY"])
     assert open_session(place, LIMIT_SECS).info.vlen_bits == 128
     serving.send_signal(signal.SIGINT)
     assert serving.wait(timeout=20) == 130

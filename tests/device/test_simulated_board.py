@@ -24,7 +24,8 @@ REPEATS = 3
 
 @pytest.fixture(scope="module")
 def k1() -> TargetSpec:
-    return on_cores(load_target("spacemit-k1"), 8)
+    spec: TargetSpec = on_cores(load_target("spacemit-k1"), 8)
+    return spec
 
 
 @pytest.fixture(scope="module")

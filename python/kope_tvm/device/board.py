@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import json
-import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import rpc
 
 from kope_tvm.device.place import Place
+from kope_tvm.device.tracker import num_registered, requested
 from kope_tvm.errors import KopeError, VersionError
 from kope_tvm.versions import installed_version
 
 _HELLO = "kope.server.hello"
-_ANSWER_SECS = 5.0
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,10 @@ class Session:
             raise KopeError(f"{self.place}: {said(error)}") from error
 
 
-def open_session(place: Place, limit_secs: float) -> Session:
-    """Wait for a free board, then hold it for at most `limit_secs`.
+def open_session(
+    place: Place, limit_secs: float, acquired: Callable[[], None] = lambda: None
+) -> Session:
+    """Wait for a free board, then hold it for at most `limit_secs`; `acquired` is called between.
 
     Raises KopeError where no server has the key, and VersionError where it is of another TVM.
     """
@@ -77,14 +79,13 @@ def open_session(place: Place, limit_secs: float) -> Session:
             f"{place}: no server is registered; start kope-server there (kope device build), or "
             "kope device serve --emulate here"
         )
-    remote = _tracker(place).request(place.key, session_timeout=limit_secs)
+    host, port, key = requested(place)
+    acquired()
+    try:
+        remote = rpc.connect(host, port, key, session_timeout=limit_secs)
+    except (RuntimeError, OSError) as error:
+        raise KopeError(f"{place}: lost on the way to {host}:{port}: {said(error)}") from error
     return Session(place, _hello(place, remote), remote)
-
-
-def num_registered(place: Place) -> int:
-    """Servers of the key at its tracker, free or not; KopeError where no tracker answers."""
-    servers = _tracker(place).summary()["server_info"]
-    return sum(each["key"] == f"server:{place.key}" for each in servers)
 
 
 def said(error: Exception) -> str:
@@ -92,15 +93,6 @@ def said(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     telling = [line for line in lines if "E_" in line or "Error" in line] or [lines[-1]]
     return telling[-1][:400]
-
-
-def _tracker(place: Place) -> Any:
-    try:
-        # TVM's client asks for a minute before it gives up.
-        socket.create_connection((place.host, place.port), timeout=_ANSWER_SECS).close()
-        return rpc.connect_tracker(place.host, place.port)
-    except (OSError, RuntimeError) as error:
-        raise KopeError(f"no tracker at {place.tracker}: {error}") from error
 
 
 def _hello(place: Place, remote: Any) -> Info:

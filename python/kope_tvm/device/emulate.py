@@ -84,7 +84,7 @@ class EmulatedBoard:
             server.end()
 
     def _registered(self) -> int:
-        from kope_tvm.device.board import num_registered
+        from kope_tvm.device.tracker import num_registered
 
         return num_registered(self.place)
 

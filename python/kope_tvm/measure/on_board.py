@@ -151,9 +151,12 @@ def _session(sock: socket.socket, job: Job) -> Session:
     """The board, waited for; the tuner's clock for this candidate starts when it is here."""
     assert job.place is not None
     place = Place(job.place.host, job.place.port, job.place.key)
-    session = open_session(place, SESSION_SECS)
-    sock.send(Answer(Measurement(), has_board=True).encode())
-    return session
+    started = Answer(Measurement(), has_board=True).encode()
+    return open_session(place, SESSION_SECS, lambda: _send(sock, started))
+
+
+def _send(sock: socket.socket, packet: bytes) -> None:
+    sock.send(packet)
 
 
 def _load(session: Session, library: _Library) -> _Loaded:

@@ -45,11 +45,10 @@ def _cpu_secs(pid: int) -> float:
 def _wants_a_core(pid: int) -> bool:
     """Whether any thread is runnable, or waits for a page; none of a process that has gone is."""
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return False
-    stats = (Path(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
-    return any(_stat_fields(stat)[:1] in (["R"], ["D"]) for stat in stats)
+    return any(_stat_fields(thread / "stat")[:1] in (["R"], ["D"]) for thread in threads)
 
 
 def _stat_fields(stat: Path) -> list[str]:

@@ -244,12 +244,14 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
 // Straight pieces of code that ran inside regions: address, end, times, vector type on entry.
 static void on_end(qemu_plugin_id_t id, void* data) {
   (void)id, (void)data;
-  FILE* file = fopen(settings.profile, "w");
-  if (!file) return;
-  for (const struct block* block = newest; block; block = block->older)
-    if (block->num_timed)
-      fprintf(file, "%lx %lx %lu %u\n", block->address, block->end, block->num_timed, block->type);
-  fclose(file);
+  FILE* file = NULL;
+  for (const struct block* block = newest; block; block = block->older) {
+    // A server's own process has none; the session that it forked wrote them.
+    if (!block->num_timed) continue;
+    if (!file && !(file = fopen(settings.profile, "w"))) return;
+    fprintf(file, "%lx %lx %lu %u\n", block->address, block->end, block->num_timed, block->type);
+  }
+  if (file) fclose(file);
 }
 
 QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* info, int argc,
