@@ -8,6 +8,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 EXTRAS := onnx,dev,report,postgres,riscv
 STAMPS := $(VENV)/stamps
 CXX_SOURCES := $(wildcard passes/*/*.cc passes/*/*.h)
+# Compiled for a board, not for this machine.
+SERVER_SOURCES := $(shell find python/kope_tvm/device/server -name '*.cc' -o -name '*.h')
 
 # What the tests use of Debian; each test that needs one skips and names it where it is missing.
 DEBIAN_PACKAGES := postgresql chromium device-tree-compiler g++-riscv64-linux-gnu llvm-22 qemu-user
@@ -86,12 +88,12 @@ lint: $(STAMPS)/install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES) $(SERVER_SOURCES)
 
 format: $(STAMPS)/install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(CXX_SOURCES)
+	$(BIN)/clang-format -i $(CXX_SOURCES) $(SERVER_SOURCES)
 
 test: $(STAMPS)/install $(MODEL) debian local-model
 	$(MAKE) lint

@@ -13,6 +13,7 @@ from kope_tvm.chat.dialogue import Left
 from kope_tvm.context import Context
 from kope_tvm.debugger import NearMiss
 from kope_tvm.feedback.machine_code import summary
+from kope_tvm.feedback.simulated import simulated_lines
 from kope_tvm.outcome import Verdict
 from kope_tvm.planner import Choice, choose
 from kope_tvm.prompt.brief import Brief, brief
@@ -100,11 +101,14 @@ class Briefing:
     def _read(self, candidate: Candidate | Verdict) -> tuple[str, ...]:
         if isinstance(candidate, Verdict):
             return ()
+        bench, mod = self._seat.bench, candidate.sch.mod
         try:
-            found = summary(candidate.sch.mod, self._seat.bench.tvm_target)
+            found = summary(mod, bench.tvm_target)
+            lines = (found.line,) if found else ()
+            counted = simulated_lines(mod, bench.task.target) if self._seat.simulated else ()
         except TVM_ERRORS:  # What it became is worth a line, not a round.
             return ()
-        return (found.line,) if found else ()
+        return (*lines, *counted)
 
     def _fixes(self, signature: str) -> tuple[Any, ...]:
         memory = self._seat.memory

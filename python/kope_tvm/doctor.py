@@ -20,6 +20,8 @@ from kope_tvm.versions import PINS, installed_version
 _REQUIRED = frozenset({"python", "tvm packages", "tvm", "host"})
 """Parts that no run can do without."""
 
+_ZVFH_SINCE = (8, 1)
+"""Versions of QEMU."""
 _ACCELERATORS = ("cuda", "rocm", "vulkan", "metal", "opencl")
 
 
@@ -128,14 +130,26 @@ def _compilers() -> Iterator[Finding]:
 
 
 def _riscv() -> Iterator[Finding]:
-    yield _program(
-        "qemu-riscv64", ("qemu-riscv64", "qemu-riscv64-static"), "Debian: apt install qemu-user"
-    )
+    yield _emulator()
     yield _program(
         "riscv64 compiler",
         ("riscv64-linux-gnu-g++", "riscv64-linux-gnu-gcc"),
         "Debian: apt install g++-riscv64-linux-gnu",
     )
+    yield _program("llvm-mca", ("llvm-mca-22", "llvm-mca"), "pip install 'kope-tvm[riscv]'")
+
+
+def _emulator() -> Finding:
+    """Old ones count instructions for a simulated board; new ones know Zvfh and RVA23."""
+    from kope_tvm.device.emulator import find_emulator
+
+    try:
+        found = find_emulator()
+    except KopeError as error:
+        return Finding("qemu-riscv64", False, "missing", str(error))
+    version = ".".join(map(str, found.version))
+    knows = "no Zvfh" if found.version < _ZVFH_SINCE else "Zvfh"
+    return Finding("qemu-riscv64", True, f"{found.path} {version}, V, {knows}")
 
 
 def _program(name: str, candidates: tuple[str, ...], fix: str) -> Finding:

@@ -43,7 +43,7 @@ def detect(root: Path = ROOT, affinity: Collection[int] | None = None) -> Facts:
         l1_bytes=l1,
         l2_bytes=l2,
         l3_bytes=l3,
-        clock_hz=_clock_hz(root, cpus[0]),
+        clock_hz=clock_hz(root, cpus[0]),
     )
 
 
@@ -137,7 +137,8 @@ def _quota(folder: Path) -> Iterator[float]:
         yield int(limit) / int(period)
 
 
-def _clock_hz(root: Path, cpu: int) -> float:
+def clock_hz(root: Path, cpu: int) -> float:
+    """The highest clock of a core; 0 where unknown."""
     khz = _text(root / _CPUS / f"cpu{cpu}/cpufreq/cpuinfo_max_freq")
     return float(khz) * 1e3 if khz.isdigit() else 0.0
 

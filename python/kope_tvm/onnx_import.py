@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX in and out; the only file to import onnx and TVM's importer of it.
+"""ONNX in and out; with `onnx_ops` the only place to import onnx and TVM's importer of it.
 
 A model is bound to static shapes, folded, checked node by node against TVM's table of
-converters, and only then imported: so every operator that cannot be is named at once.
+converters and ours, and only then imported: so every operator that cannot be is named at once.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -27,14 +27,22 @@ from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 from kope_tvm import onnx_reference
 from kope_tvm.errors import ModelError, UsageError
 from kope_tvm.native_stderr import GATHER, without_lines
+from kope_tvm.onnx_ops.int4 import int4_refusals, widen_int4
+from kope_tvm.onnx_ops.registration import (
+    SEPARATOR,
+    all_nodes,
+    is_ours,
+    qualified_name,
+    refusals,
+    registered,
+    take_over,
+)
 from kope_tvm.operators.operator import Node
 from kope_tvm.tensor_spec import TensorSpec
 
 _OPSET = 17
 _IR_VERSION = 8
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
-_STANDARD_BUT_UNKNOWN = frozenset({"Attention"})
-"""TVM's converters of these names are com.microsoft's; the standard operator differs."""
 _INLINE = frozenset({"If", "Constant"})
 """Handled by TVM's importer outside its table."""
 
@@ -59,7 +67,9 @@ def import_onnx(path: Path, dims: Mapping[str, int]) -> ImportedOnnx:
     bound = model.SerializeToString()
     folded = _fold(model, bound, path)
     _refuse_unsupported(folded, path)
-    with without_lines(GATHER):
+    widen_int4(folded.graph)
+    take_over(folded)
+    with without_lines(GATHER), registered():
         mod = relax.get_pipeline("zero")(_convert(folded, path))
     return ImportedOnnx(mod, inputs, _outputs(model, mod), bound)
 
@@ -182,22 +192,26 @@ def _fold(model: onnx.ModelProto, bound: bytes, path: Path) -> onnx.ModelProto:
 
 
 def _refuse_unsupported(model: onnx.ModelProto, path: Path) -> None:
+    """Name every operator without a converter, or else every use of ours beyond what it covers."""
     converters = frozenset(_get_convert_map())
     missing: dict[str, list[str]] = defaultdict(list)
-    for node in _all_nodes(model.graph):
+    for node in all_nodes(model.graph):
         if not _is_supported(node, converters):
             missing[_operator_name(node)].append(_node_name(node))
     if missing:
         listed = "; ".join(_listed(name, nodes) for name, nodes in sorted(missing.items()))
         raise ModelError(f"{path}: TVM's ONNX importer has no converter for {listed}")
+    found = [(node, reason) for node in all_nodes(model.graph) for reason in refusals(node)]
+    found += int4_refusals(model.graph)
+    if found:
+        reasons = [f"{_place_of(node)}: {reason}" for node, reason in found]
+        raise ModelError(f"{path}: {'; '.join(reasons)}")
 
 
 def _is_supported(node: onnx.NodeProto, converters: frozenset[str]) -> bool:
-    if node.domain not in _DOMAINS:
-        return False
-    if node.domain != "com.microsoft" and node.op_type in _STANDARD_BUT_UNKNOWN:
-        return False
-    return node.op_type in converters or node.op_type in _INLINE
+    if is_ours(node):
+        return True
+    return node.domain in _DOMAINS and (node.op_type in converters or node.op_type in _INLINE)
 
 
 def _listed(name: str, nodes: Sequence[str], *, shown: int = 4) -> str:
@@ -205,17 +219,12 @@ def _listed(name: str, nodes: Sequence[str], *, shown: int = 4) -> str:
     return f"{name} x{len(nodes)} ({', '.join(nodes[:shown])}{more})"
 
 
-def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Subgraphs' nodes included."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for subgraph in (attribute.g, *attribute.graphs):
-                yield from _all_nodes(subgraph)
-
-
 def _operator_name(node: onnx.NodeProto) -> str:
-    return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
+    return qualified_name(node).replace(SEPARATOR, ".").removeprefix("ai.onnx.")
+
+
+def _place_of(node: onnx.NodeProto) -> str:
+    return f"{_operator_name(node)} node {_node_name(node)}"
 
 
 def _node_name(node: onnx.NodeProto) -> str:
@@ -241,7 +250,7 @@ def _place(trace: TracebackType | None) -> str:
         trace = trace.tb_next
     if node is None:
         return "TVM's ONNX importer failed"
-    return f"TVM's ONNX importer failed at {_operator_name(node)} node {_node_name(node)}"
+    return f"TVM's ONNX importer failed at {_place_of(node)}"
 
 
 def _first_line(error: Exception) -> str:

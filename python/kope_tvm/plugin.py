@@ -89,7 +89,7 @@ def _tune(*args: Any, **kwargs: Any) -> Any:
 
 def _open_database(self: Any, *args: Any, **kwargs: Any) -> None:
     """Register kope's tensor intrinsics first: MetaSchedule replays every record as it loads."""
-    from kope_tvm.schedules import widening  # noqa: F401
+    from kope_tvm.schedules import tensorized  # noqa: F401
 
     original = next(value for _, name, value in _undo if name == "__init__")
     original(self, *args, **kwargs)

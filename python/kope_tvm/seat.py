@@ -23,3 +23,5 @@ class Seat:
     """Runs while a round waits for the model and nothing is measured."""
     rewind: int = 0
     """Trials at the end that undo single decisions of the best."""
+    simulated: bool = False
+    """Whether no clock measures, but the simulated machine: its counters are told too."""

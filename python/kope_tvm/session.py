@@ -209,7 +209,8 @@ class Session:
 
     def _tuning(self, bench: Workbench, gates: Sequence[Gate]) -> Tuning:
         means, ledger = self._means, self._ledger
-        seat = Seat(bench, means.memory, means.dialogue, self._waiting, means.rewind)
+        told = (self._waiting, means.rewind, means.run.simulated)
+        seat = Seat(bench, means.memory, means.dialogue, *told)
         proposers: dict[str, Proposer] = {
             name: registry.load("proposers", name)(seat) for name in means.proposers
         }

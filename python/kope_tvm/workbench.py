@@ -34,7 +34,7 @@ from kope_tvm.proposal import (
 from kope_tvm.rewrite.parse import rewritten
 from kope_tvm.schedule_error import TVM_ERRORS as TVM_ERRORS
 from kope_tvm.schedule_error import first_line as first_line
-from kope_tvm.schedules import widening  # noqa: F401  (registers what traces tensorize with)
+from kope_tvm.schedules import tensorized  # noqa: F401  (registers what traces tensorize with)
 from kope_tvm.space import Space
 from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task

@@ -10,6 +10,8 @@ import pytest
 import tvm
 from riscv_objects import MATMUL, space
 from simulated_code import on_cores
+from tvm.s_tir.meta_schedule.arg_info import TensorInfo
+from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, RPCConfig, RPCRunner, RunnerInput
 
 from kope_tvm.device.board import open_session
 from kope_tvm.device.cross_compiler import find_cross_compiler
@@ -68,3 +70,19 @@ def _check_counters(regions: tuple[Counted, ...], secs: tuple[float, ...]) -> No
     assert len({each.vector for each in regions}) == 1
     multiply_adds = 64**3 // 16
     assert multiply_adds < regions[0].vector < 1.5 * multiply_adds
+
+
+def test_metaschedules_own_runner_is_told_simulated_seconds(k1: TargetSpec, library: str) -> None:
+    with simulated_board(k1) as board:
+        place = board.place
+        runner = RPCRunner(
+            rpc_config=RPCConfig(place.host, place.port, place.key, session_timeout_sec=60),
+            evaluator_config=EvaluatorConfig(number=1, repeat=2, min_repeat_ms=0),
+            max_workers=1,
+        )
+        tensors = [TensorInfo("float32", [64, 64])] * 3
+        (future,) = runner.run([RunnerInput(library, "cpu", tensors)])
+        result = future.result()
+        assert result.error_msg is None
+        first, second = (float(each) for each in result.run_secs)
+        assert first == second == pytest.approx(board.counted()[-1].secs, abs=1e-9)

@@ -55,6 +55,8 @@ def test_wheel_holds_the_library_the_entry_point_and_nothing_foreign(
     wheel_names: list[str],
 ) -> None:
     assert {"kope_tvm/lib/libkope_passes.so", "kope_tvm/prompt/contract.md"} <= set(wheel_names)
+    server = "kope_tvm/device/server"
+    assert {f"{server}/main.cc", f"{server}/overlay/src/support/arena.h"} <= set(wheel_names)
     assert any(name.endswith(".dist-info/entry_points.txt") for name in wheel_names)
     assert {name.split("/")[0].split("-")[0] for name in wheel_names} == {"kope_tvm"}
     assert not [name for name in wheel_names if name.endswith(".pyc")]

@@ -6,7 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kope_tvm.context import Context, Trial
-from kope_tvm.machine import read_target
+from kope_tvm.device.simulate.counted import Counted
+from kope_tvm.device.simulate.opinions.mca import Piece, Report
+from kope_tvm.machine import load_target, read_target
 from kope_tvm.operators import parse_operator
 from kope_tvm.outcome import Measurement, accept, refuse
 from kope_tvm.prompt.notes import notes_of
@@ -36,6 +38,26 @@ TRANSITIONS = (
     Told("plan: unroll matmul", 0.0, "E_BUILD", "no object after 30 s", space=""),
 )
 
+FEEDBACK = ("hot loop: 9 vfmadd231ps zmm, 3 loads, no spills",)
+COUNTED = Counted(
+    cycles=9549,
+    clock_hz=1.6e9,
+    instructions=36703,
+    vector=21120,
+    scalar=15583,
+    memory=13117,
+    branches=4500,
+    wait_dependency=1505,
+    wait_memory=721,
+    wait_unit=35783,
+    mispredicted=40,
+    l1_misses=113,
+    l2_misses=0,
+    code_misses=0,
+)
+REPORT = Report(Piece(0x10000, 0x10108, 240, 17), 66, 104.0, "VFP", 64.0)
+SIMULATED = ("hot loop: 66 instr, 32 fma v m1 e32, 34 loads", COUNTED.line, REPORT.line)
+
 
 def bench_of(spec: str) -> Workbench:
     """The workbench of an operator on two cores with AVX-512, whatever this machine is."""
@@ -45,13 +67,18 @@ def bench_of(spec: str) -> Workbench:
     return Workbench(make_task(spec, parse_operator(spec).tir(), target))
 
 
+def k1_bench_of(spec: str) -> Workbench:
+    """The workbench of an operator on a SpacemiT K1."""
+    return Workbench(make_task(spec, parse_operator(spec).tir(), load_target("spacemit-k1")))
+
+
 def fresh_view(bench: Workbench) -> View:
     """Nothing measured yet."""
     context = Context(bench.task, 1, 4, 32, 7, baseline_secs=112e-6)
     return View(context, bench, ("plan", "decisions"), "nothing known of this function")
 
 
-def later_view(bench: Workbench) -> View:
+def later_view(bench: Workbench, feedback: tuple[str, ...] = FEEDBACK) -> View:
     """After a few rounds: an incumbent, a neighbour of it, a failure and a refusal."""
     trials = trials_of(bench)
     context = Context(
@@ -64,7 +91,7 @@ def later_view(bench: Workbench) -> View:
         "60% headroom, rule space leads",
         lessons=("matmul on avx512: rule:matmul_x86 was fastest in 7 of 9 tasks",),
         transitions=TRANSITIONS,
-        feedback=("hot loop: 9 vfmadd231ps zmm, 3 loads, no spills",),
+        feedback=feedback,
         tokens_left=8000,
         calls_left=5,
     )

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from prompt_views import bench_of, fresh_view, later_view, trials_of
+from prompt_views import SIMULATED, bench_of, fresh_view, k1_bench_of, later_view, trials_of
 
 from kope_tvm.prompt.brief import Brief, brief
 from kope_tvm.prompt.repair import repair_brief
@@ -36,6 +36,12 @@ def test_first_prompt(name: str, spec: str, golden: Golden) -> None:
 @pytest.mark.parametrize(("name", "spec"), [("matmul", MATMUL), ("softmax", SOFTMAX)])
 def test_later_prompt(name: str, spec: str, golden: Golden) -> None:
     golden(f"{name}_later", as_text(brief(later_view(bench_of(spec)))))
+
+
+def test_later_prompt_of_a_simulated_board(golden: Golden) -> None:
+    made = brief(later_view(k1_bench_of(MATMUL), SIMULATED))
+    assert "feedback" not in {one.section for one in made.dropped}
+    golden("matmul_k1_later", as_text(made))
 
 
 def test_repair_prompt(golden: Golden) -> None:

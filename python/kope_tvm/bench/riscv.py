@@ -36,7 +36,6 @@ from kope_tvm.bench.riscv_result import (
 )
 from kope_tvm.bench.riscv_search import Found, search
 from kope_tvm.bench.run import versions
-from kope_tvm.strategy import KopeStrategy
 from kope_tvm.target import TargetSpec
 
 TARGET = "spacemit-k1"
@@ -97,15 +96,10 @@ class _Bench:
         with nullcontext() if contender == KOPE else as_shipped():
             if contender in (SCALAR, AUTOVEC):
                 return _untuned(bench, machine)
+            strategy = KOPE if contender == KOPE else "evolutionary"
             began = time.perf_counter()
-            found = search(bench, machine, self._strategy(contender), self._trials, self._seed)
+            found = search(bench, machine, strategy, self._trials, self._seed)
         return _searched(bench, found, time.perf_counter() - began)
-
-    def _strategy(self, contender: str) -> Any:
-        if contender in STOCK:
-            return "evolutionary"
-        folder = Path(tempfile.mkdtemp(prefix="memory-", dir=self._folder))
-        return KopeStrategy(str(folder / "memory.sqlite"), self._seed)
 
     def _machine(self, contender: str) -> Mapping[str, object]:
         machine = self._spec.tvm_target

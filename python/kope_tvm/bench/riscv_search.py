@@ -20,6 +20,7 @@ from tvm.s_tir import meta_schedule as ms
 from kope_tvm.bench.riscv_machine import Bench, compiled
 from kope_tvm.errors import KopeError
 from kope_tvm.schedule_error import TVM_ERRORS
+from kope_tvm.strategy import KopeStrategy
 
 _BATCH = 16
 """Trials a round: a search of 32 learns once."""
@@ -45,12 +46,38 @@ class Found:
 
 
 def search(
-    bench: Bench, target: Mapping[str, object], strategy: Any, trials: int, seed: int
+    bench: Bench, target: Mapping[str, object], strategy: str, trials: int, seed: int
 ) -> Found:
-    """Run a search of so many trials; `strategy` is a name or a strategy of MetaSchedule's."""
+    """Run a search of so many trials by a strategy of that name.
+
+    TVM's feature extractor fails on scalable vectors, and the search with it: what is left of its
+    trials is then ranked at random.
+    """
     found = Found()
+    for ranking in ("xgb", "random"):
+        try:
+            _tune(bench, target, strategy, trials - found.trials, seed, ranking, found)
+        except TVM_ERRORS as error:
+            found.reasons.append(f"the search ended: {str(error)[-160:]}")
+            continue
+        break
+    return found
+
+
+def _tune(
+    bench: Bench,
+    target: Mapping[str, object],
+    strategy: str,
+    trials: int,
+    seed: int,
+    ranking: str,
+    found: Found,
+) -> None:
     machine = tvm.target.Target(dict(target))
     with tempfile.TemporaryDirectory(prefix="kope-bench-") as folder, machine:
+        chosen = strategy
+        if strategy == "kope":
+            chosen = KopeStrategy(str(Path(folder) / "memory.sqlite"), seed)
         ms.tune_tir(
             bench.mod,
             machine,
@@ -59,11 +86,11 @@ def search(
             num_trials_per_iter=_BATCH,
             builder=_Builder(target),
             runner=_Runner(bench, found),
-            strategy=strategy,
+            cost_model=ranking,
+            strategy=chosen,
             num_tuning_cores=1,
             seed=seed,
         )
-    return found
 
 
 @derived_object

@@ -17,7 +17,7 @@ from kope_tvm.outcome import Measurement
 
 _POLL_SECS = 0.25
 _EXIT_SECS = 2.0
-_BOARD_SECS = 600.0
+_BOARD_SECS = 300.0
 """A board that others use may be waited for so long."""
 
 
