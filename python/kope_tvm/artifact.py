@@ -38,8 +38,16 @@ class OpTime:
 class Artifact:
     """A compiled model, on this machine's CPU."""
 
-    def __init__(self, executable: Any, manifest: Manifest, path: Path | None = None) -> None:
+    def __init__(
+        self,
+        executable: Any,
+        manifest: Manifest,
+        path: Path | None = None,
+        mod: tvm.IRModule | None = None,
+    ) -> None:
         """`executable` is what `tvm.compile` returns or, for a loaded file, its module."""
+        self.mod = mod
+        """What was compiled, scheduled; None for a loaded file."""
         self.manifest = manifest
         self.path = path
         self._executable = executable

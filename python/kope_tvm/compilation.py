@@ -59,7 +59,7 @@ def compile_model(
         raise KopeError(
             f"{model.name}: TVM cannot compile it for {target.name}: {reason}"
         ) from error
-    return Artifact(executable, _manifest(model, target, coverage))
+    return Artifact(executable, _manifest(model, target, coverage), mod=mod)
 
 
 def verify_model(model: Model, artifact: Artifact, seeds: int = 3) -> ModelCheck:

@@ -50,7 +50,9 @@ def test_counters_and_the_hottest_piece() -> None:
 def test_what_takes_no_plain_numbers_is_not_counted() -> None:
     rows = tvm.tirx.Var("rows", "int32")
     given = te.placeholder((rows,), name="A")
-    mod = tvm.IRModule({"main": te.create_prim_func([given, te.compute((rows,), lambda i: given[i])])})
+    mod = tvm.IRModule(
+        {"main": te.create_prim_func([given, te.compute((rows,), lambda i: given[i])])}
+    )
     assert simulated_lines(mod, K1) == ()
 
 

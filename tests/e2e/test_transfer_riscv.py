@@ -49,14 +49,14 @@ K1, X100, A100 = (load_target(f"spacemit-{name}") for name in ("k1", "k3-x100", 
 
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
-    """Of three trials on a K1, then two on the K3's A100 cores, on simulated boards."""
+    """Of two trials on a K1, then two on the K3's A100 cores, on simulated boards."""
     folder = tmp_path_factory.mktemp("transfer")
-    for spec, num_trials in ((K1, 3), (A100, 2)):
+    for spec in (K1, A100):
         tune(
             parse_operator(MATMUL).tir(),
             spec,
             folder / spec.name,
-            num_trials,
+            2,
             proposer="experience",
             memory=str(folder / "memory.sqlite"),
             seed=1,
@@ -117,7 +117,7 @@ def test_the_first_round_of_1024_bits_measures_what_256_taught(memory: Memory) -
         before = _applied(_bench(K1), proposal_of(taught))
         after = _applied(_bench(A100), proposal_of(experience))
         assert _lanes(after) == 4 * _lanes(before)
-        assert "vlen]" in told(experience.relative)
+        assert told(experience.relative).endswith(" vlen")
         assert experience.run_secs
         assert experience.simulated
 

@@ -19,7 +19,8 @@ _TAKEN = frozenset(
 def identifier(name: str) -> str:
     """The nearest identifier; never reserved."""
     plain = re.sub(r"_+", "_", re.sub(r"[^0-9A-Za-z]", "_", name)).strip("_") or "x"
-    return f"x_{plain}" if plain[0].isdigit() or plain in _TAKEN else plain
+    is_taken = plain[0].isdigit() or plain in _TAKEN or plain.startswith("kope_")
+    return f"x_{plain}" if is_taken else plain
 
 
 def identifiers(names: Iterable[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tvm import IRModule, relax, tirx
+from tvm import IRModule, tirx
 from tvm.tirx.buffer import BufferType
 
 from kope_tvm.artifact import Artifact
@@ -24,6 +24,8 @@ from kope_tvm.tensor_spec import TensorSpec
 
 MAX_OPERANDS = 64
 """Of runtime.c."""
+_RESERVED = ("message", "made_by", "set_threads")
+"""What every library has beside its functions."""
 
 
 def lowered(artifact: Artifact) -> Plan:
@@ -77,7 +79,8 @@ def _params(artifact: Artifact) -> tuple[Param, ...]:
 def _functions(artifact: Artifact) -> Plan:
     mod, entry = artifact.mod, artifact.manifest.entry
     names = sorted(str(var.name_hint) for var in mod.get_global_vars())
-    called = identifiers("run" if name == entry else name for name in names)
+    wanted = ("run" if name == entry else name for name in names)
+    called = identifiers((*_RESERVED, *wanted))[len(_RESERVED) :]
     functions = tuple(
         _one_kernel(call, name, _own_params(mod[name]))
         for call, name in zip(called, names, strict=True)

@@ -76,7 +76,7 @@ class Source:
             "",
             f"void {self.name}_set_threads(int count) {{ kope_set_threads(count); }}",
             "",
-            f"static const int64_t shapes[] = {{{', '.join(map(str, shapes.values or [0]))}}};",
+            f"static const int64_t kope_shapes[] = {{{', '.join(map(str, shapes.values or [0]))}}};",
             "",
             *functions,
         )
@@ -85,16 +85,17 @@ class Source:
         yield f"// {function.source!r} of the model."
         yield f"int {self.name}_{function.name}("
         yield from (f"    {line}" for line in _declared(function.params))
+        yield ");"
         yield ""
 
     def _defined(self, function: CFunction, shapes: _Shapes) -> Iterator[str]:
         name = function.name
-        yield f"static const KopeOperand {name}_operands[] = {{"
+        yield f"static const KopeOperand kope_{name}_operands[] = {{"
         for step in function.steps:
             yield from (f"    {_operand(each, shapes)}," for each in step.operands)
         yield "};"
         yield ""
-        yield f"static const KopeStep {name}_steps[] = {{"
+        yield f"static const KopeStep kope_{name}_steps[] = {{"
         yield from (f"    {line}," for line in _steps(function.steps))
         yield "};"
         yield ""
@@ -103,15 +104,15 @@ class Source:
     def _body(self, function: CFunction) -> Iterator[str]:
         name, constants = function.name, "kope_constants" if self.plan.constants else "NULL"
         yield f"int {self.name}_{name}("
-        yield from (f"    {line.partition(';')[0]}" for line in _declared(function.params))
-        yield f"{{ // A call's own: the tables are shared and constant."
-        yield f"  static const KopeFunction function = {{{name}_steps, {name}_operands, shapes,"
+        yield from (f"    {line}" for line in _declared(function.params))
+        yield ") {"
+        yield f"  static const KopeFunction kope_{name} = {{"
+        yield f"      kope_{name}_steps, kope_{name}_operands, kope_shapes, {constants},"
         yield (
-            f"      {constants}, {function.arena_bytes}, {len(function.steps)}, "
-            f"{len(function.params)}}};"
+            f"      {function.arena_bytes}, {len(function.steps)}, {len(function.params)}}};"
         )
-        yield f"  void* const params[] = {{{', '.join(map(_passed, function.params))}}};"
-        yield "  return kope_run(&function, params);"
+        yield f"  void* const kope_params[] = {{{', '.join(map(_passed, function.params))}}};"
+        yield f"  return kope_run(&kope_{name}, kope_params);"
         yield "}"
         yield ""
 
@@ -149,7 +150,7 @@ def _declared(params: Sequence[Param]) -> Iterator[str]:
     for number, param in enumerate(params):
         kind = c_type(param.spec)
         const = "" if param.is_output else "const "
-        end = ");" if number == len(params) - 1 else ","
+        end = "" if number == len(params) - 1 else ","
         remark = f", {kind.remark}" if kind.remark else ""
         what = "output" if param.is_output else "input"
         shape = list(param.spec.shape)
