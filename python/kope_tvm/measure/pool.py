@@ -10,7 +10,6 @@ import logging
 import math
 import os
 import time
-import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,10 +23,11 @@ from kope_tvm.measure import image, stages
 from kope_tvm.measure.asked import Asked, quarantined, without_reference
 from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.measure.job import Answer, Job
-from kope_tvm.measure.processes import ZygoteClient, ZygoteDiedError
+from kope_tvm.measure.processes import ZygoteDiedError
 from kope_tvm.measure.references import OTHER_SEEDS, Known, References, module_json
 from kope_tvm.measure.shared import Shared
 from kope_tvm.measure.stages import Candidate
+from kope_tvm.measure.workers import Workers
 from kope_tvm.outcome import Measurement
 from kope_tvm.performance import in_doubt
 from kope_tvm.target import TargetSpec
@@ -62,9 +62,7 @@ class Pool:
         self._config = config
         self._log = log
         cores = os.cpu_count() or 1 if met else spec.tvm_target.get("num-cores", 1)
-        self._num_cores = int(str(cores))
-        self._zygote: ZygoteClient | None = None
-        self._num_failed_starts = 0
+        self._workers = Workers(int(str(cores)), log)
         self._references = References()
 
     def __enter__(self) -> Pool:
@@ -80,18 +78,16 @@ class Pool:
 
     def warm_up(self) -> None:
         """Start the forking process now, without waiting for it."""
-        self._living()
+        self._workers.living()
 
     @property
     def zygote_pid(self) -> int:
         """The forking process, started if it was not."""
-        return self._living().pid
+        return self._workers.living().pid
 
     def close(self) -> None:
         """End every process and free every image."""
-        if self._zygote:
-            self._zygote.close()
-            self._zygote = None
+        self._workers.close()
         self._references.free()
         if self._board:
             self._board.close()
@@ -154,7 +150,7 @@ class Pool:
                 given.note(measurement)
                 yield candidate.index, measurement
         except ZygoteDiedError as error:
-            self._bury(error)
+            self._workers.bury(error)
             for candidate in reversed(left.values()):
                 candidate.num_deaths += candidate.is_busy
                 if candidate.num_deaths > 1:
@@ -176,10 +172,13 @@ class Pool:
             built = [candidate for candidate in chunk if candidate.worker]
             for candidate, following in zip_longest(built, built[1:]):
                 asked = given.prove_below, given.best_secs
-                answer = stages.run(self._living(), candidate, limit_secs, following, *asked)
+                answer = stages.run(
+                    self._workers.living(), candidate, limit_secs, following, *asked
+                )
                 yield candidate, in_doubt(answer.measurement, given.floor_secs)
         finally:
-            self._drop(chunk)
+            for candidate in chunk:
+                self._workers.drop(candidate)
 
     def _settled(
         self, left_open: Sequence[tuple[Candidate, Measurement]], given: Asked
@@ -207,7 +206,7 @@ class Pool:
                 failed = quarantined(second) if is_doubted else second
                 return replace(second if second.ok else failed, check_secs=check_secs)
         except ZygoteDiedError as error:
-            self._bury(error)
+            self._workers.bury(error)
             code = "E_QUARANTINE" if is_doubted else "E_DEVICE"
             return Measurement(stage="check", code=code, error=f"proving it: {error}")
         return measurement
@@ -218,22 +217,15 @@ class Pool:
             checked.again = self._make_reference(checked.module, self._config.seed + OTHER_SEEDS)
         return checked.again
 
-    def _drop(self, candidates: Sequence[Candidate]) -> None:
-        """End the processes of candidates that will not run."""
-        for candidate in candidates:
-            if candidate.worker and self._zygote:
-                self._zygote.forget(candidate.worker)
-            candidate.worker = None
-
     def _build(
         self, candidates: Sequence[Candidate], job: Job, image_fd: int | None
     ) -> Iterator[tuple[Candidate, Measurement]]:
         return stages.build(
-            self._living(),
+            self._workers.living(),
             candidates,
             job,
             image_fd,
-            num_parallel=self._num_cores,
+            num_parallel=self._workers.num_cores,
             limit_secs=self._spec.limits.build_secs,
         )
 
@@ -256,7 +248,7 @@ class Pool:
         try:
             known = self._make_reference(module, self._config.seed)
         except ZygoteDiedError as error:
-            self._bury(error)
+            self._workers.bury(error)
             known = self._make_reference(module, self._config.seed)
         if known.notice:
             self._log.warning("checking this task: %s", known.notice)
@@ -292,21 +284,6 @@ class Pool:
             for _, failure in self._build([candidate], job, image_fd):
                 return Answer(failure)
             limit_secs = REFERENCE_STRETCH * self._spec.limits.run_secs
-            return stages.run(self._living(), candidate, limit_secs)
+            return stages.run(self._workers.living(), candidate, limit_secs)
         finally:
-            self._drop([candidate])
-
-    def _living(self) -> ZygoteClient:
-        if self._zygote is None:
-            self._zygote = ZygoteClient(self._num_cores, self._log)
-            weakref.finalize(self, self._zygote.close)
-        return self._zygote
-
-    def _bury(self, error: ZygoteDiedError) -> None:
-        """Make way for a new zygote; where none starts, no candidate is at fault."""
-        was_ready = self._zygote is not None and self._zygote.was_ready
-        self._zygote = None
-        self._num_failed_starts = 0 if was_ready else self._num_failed_starts + 1
-        if self._num_failed_starts > 1:
-            raise error
-        self._log.warning("%s; starting it again", error)
+            self._workers.drop(candidate)

@@ -33,8 +33,11 @@ static struct stream* stream_of(struct core* core, uint64_t line) {
 
 // The cycle at which a line is there whose fill is asked for now: the port takes one at a time.
 static uint64_t fill(struct core* core, uint64_t cycle, bool is_far) {
+  uint64_t scale = is_far ? settings.memory_scale : settings.l2_scale;
   uint64_t occupancy = is_far ? settings.memory_occupancy : settings.l2_occupancy;
   uint64_t latency = is_far ? settings.memory_latency : settings.l2_latency;
+  occupancy = scaled(occupancy, scale, &core->owed[OWED_PORT]);
+  latency = scaled(latency, scale, &core->owed[OWED_FILL]);
   core->fill_free = (core->fill_free > cycle ? core->fill_free : cycle) + occupancy;
   return core->fill_free > cycle + latency ? core->fill_free : cycle + latency;
 }
@@ -62,6 +65,6 @@ void cache_code(struct core* core, uint64_t line) {
   if (cache_hit(&core->code, line)) return;
   if (!cache_hit(core->l2, line)) return;
   ++core->counters.code_misses;
-  core->cycle += settings.l2_latency;
+  core->cycle += scaled(settings.l2_latency, settings.l2_scale, &core->owed[OWED_FILL]);
   core->issued = 0;
 }

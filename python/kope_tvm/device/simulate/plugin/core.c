@@ -75,7 +75,7 @@ static uint64_t start(struct core* core, const struct insn* insn, struct cost co
 
 // Only so many lines can be under way.
 static void limit_misses(struct core* core) {
-  uint64_t backlog = settings.max_misses * settings.memory_occupancy;
+  uint64_t backlog = settings.max_misses * settings.memory_occupancy * settings.memory_scale / 1000;
   if (core->fill_free > core->cycle + backlog) {
     core->counters.wait_memory += core->fill_free - backlog - core->cycle;
     core->cycle = core->fill_free - backlog;
@@ -93,9 +93,19 @@ static void count(struct core* core, const struct insn* insn) {
   core->counters.branches += insn->kind == KIND_BRANCH;
 }
 
+static struct cost cost_of(struct core* core, const struct insn* insn) {
+  struct cost cost = insn->costs[core->type];
+  uint64_t scale = insn->loads || insn->stores ? settings.l1_scale
+                   : insn->kind == KIND_VECTOR ? settings.vector_scale
+                                               : settings.scalar_scale;
+  cost.latency = (uint16_t)scaled(cost.latency, scale, &core->owed[OWED_LATENCY]);
+  cost.busy = (uint16_t)scaled(cost.busy, scale, &core->owed[OWED_BUSY]);
+  return cost;
+}
+
 void core_issue(struct core* core, const struct insn* insn, const struct access* accesses,
                 uint64_t num_accesses) {
-  struct cost cost = insn->costs[core->type];
+  struct cost cost = cost_of(core, insn);
   uint64_t at = start(core, insn, cost), there = at;
   count(core, insn);
   for (uint64_t i = 0; i < num_accesses; ++i) {
@@ -125,7 +135,7 @@ void core_branched(struct core* core, uint64_t address, bool taken) {
   if (!taken && *prediction > 1) --*prediction;
   if (!was_right) {
     ++core->counters.mispredicted;
-    core->cycle += settings.mispredict;
+    core->cycle += scaled(settings.mispredict, settings.scalar_scale, &core->owed[OWED_BRANCH]);
     core->issued = 0;
   } else if (taken) {
     core->issued = settings.width;

@@ -39,6 +39,8 @@ struct settings {
   uint64_t clock_hz, cores, cores_per_l2, width, mispredict, launch;
   uint64_t l1_bytes, l1_ways, l2_bytes, l2_ways;
   uint64_t l2_latency, l2_occupancy, memory_latency, memory_occupancy, max_misses;
+  // Of 1000: how much dearer a calibrated machine is than what is assumed of it.
+  uint64_t vector_scale, scalar_scale, l1_scale, l2_scale, memory_scale;
   char folder[4000], profile[4000];  // where regions are written, and a profile if any
 };
 extern struct settings settings;
@@ -60,8 +62,10 @@ struct stream {
   uint64_t arrivals[STREAM_DEPTH];  // of the lines that were asked for ahead of time; 0: none
 };
 
+enum { OWED_LATENCY, OWED_BUSY, OWED_BRANCH, OWED_FILL, OWED_PORT, NUM_OWED };
+
 struct core {
-  uint64_t cycle, issued, fill_free, next_stream;
+  uint64_t cycle, issued, fill_free, next_stream, owed[NUM_OWED];
   uint64_t ready[NUM_REGISTERS], unit_free[MAX_UNITS];
   struct stream streams[NUM_STREAMS];
   bool from_memory[NUM_REGISTERS];
@@ -78,6 +82,13 @@ struct access {
 
 // settings.c: whether `name=value` was understood.
 bool settings_set(const char* argument);
+// Cycles times a scale; what is left of a cycle is owed until it makes a whole one.
+static inline uint64_t scaled(uint64_t cycles, uint64_t scale, uint64_t* owed) {
+  if (scale == 1000) return cycles;
+  uint64_t all = cycles * scale + *owed;
+  *owed = all % 1000;
+  return all / 1000;
+}
 
 // costs.c: whether both tables could be read; the costs of an instruction word.
 bool costs_load(const char* prefix);

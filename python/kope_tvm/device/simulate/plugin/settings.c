@@ -23,6 +23,11 @@ struct settings settings = {
     .memory_latency = 200,
     .memory_occupancy = 26,
     .max_misses = 8,
+    .vector_scale = 1000,
+    .scalar_scale = 1000,
+    .l1_scale = 1000,
+    .l2_scale = 1000,
+    .memory_scale = 1000,
 };
 static const struct {
   const char* name;
@@ -32,6 +37,11 @@ static const struct {
     {"cores", &settings.cores},
     {"l1_bytes", &settings.l1_bytes},
     {"l2_bytes", &settings.l2_bytes},
+    {"vector_scale", &settings.vector_scale},
+    {"scalar_scale", &settings.scalar_scale},
+    {"l1_scale", &settings.l1_scale},
+    {"l2_scale", &settings.l2_scale},
+    {"memory_scale", &settings.memory_scale},
 };
 
 bool settings_set(const char* argument) {
