@@ -16,7 +16,6 @@ from typing import Any
 import tvm
 
 from kope_tvm.schedules.stages import Stage, Stages
-from kope_tvm.schedules.sums import lane_reduction
 from kope_tvm.target import Facts
 
 HINT = "pragma_loop_partition_hint"
@@ -115,34 +114,20 @@ class _Rows:
         return partial
 
     def add_up(self, block: Any, vectors: Any, lanes: int, axis: int) -> list[Any]:
-        """Reduce the partial results of `block`; answers all blocks that do, in order."""
+        """Reduce the partial results of `block` by halves; answers all blocks that do, in order."""
         sch = self.sch
-        scope = str(sch.get(block).writes[0].source.scope())
-        whole = lane_reduction(sch.get(block).body, lanes, scope)
-        if self.facts.isa == "rvv" and whole:
-            folded = self._half(block, vectors, lanes, axis)
-            sch.set_scope(folded, 0, "local")
-            lane = sch.get_loops(block)[-1]
-            first = sch.decompose_reduction(block, lane)
-            sch.tensorize(lane, whole)
-            return [folded, first]
         blocks, count, width = [], vectors, lanes
         while width > 1:
-            blocks.append(self._half(block, count, width, axis))
+            _, lane = sch.split(sch.get_loops(block)[-1], [count, width])
+            half = sch.rfactor(lane, axis)
+            *_, outer, lane = sch.get_loops(half)
+            sch.reorder(outer, lane)
+            sch.vectorize(lane)
+            sch.unroll(outer)
+            blocks.append(half)
             count, width = 2, width // 2
         sch.unroll(sch.get_loops(block)[-1])
         return [*blocks, block]
-
-    def _half(self, block: Any, count: Any, width: int, axis: int) -> Any:
-        """Add up so many vectors of `block` to one."""
-        sch = self.sch
-        _, lane = sch.split(sch.get_loops(block)[-1], [count, width])
-        half = sch.rfactor(lane, axis)
-        *_, outer, lane = sch.get_loops(half)
-        sch.reorder(outer, lane)
-        sch.vectorize(lane)
-        sch.unroll(outer)
-        return half
 
     def sample_vectors(self, columns: int, lanes: int) -> Any:
         """How many vectors of partial results; never more than a row fills."""

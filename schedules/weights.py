@@ -90,9 +90,7 @@ def _partial(sch: Schedule, block: SBlockRV) -> SBlockRV:
     partial = sch.rfactor(lane, 2)
     sch.set_scope(partial, 0, "local")
     data = sch.cache_read(partial, 0, "global")
-    sch.transform_layout(
-        data, ("write", 0), lambda i, k: [i, k // BLOCK, k % 2, k % BLOCK // 2]
-    )
+    sch.transform_layout(data, ("write", 0), lambda i, k: [i, k // BLOCK, k % 2, k % BLOCK // 2])
     return partial
 
 

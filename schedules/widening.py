@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor intrinsics on x86 that sum neighbouring int8 products in each int32 lane.
+"""Tensor intrinsics that sum int8 products in each int32 lane: neighbours on x86, one on RVV.
 
 `vpdpbusd` multiplies unsigned by signed, so the row operand gets 128 added, and 128 times the sum
 of the column operand, which rows share, comes off again. Without VNNI it is `vpmaddwd` of int16.
+RVV multiplies a vector by a scalar register: spread in bytes and then widened, as a schedule alone
+would have it, the scalar takes two instructions more.
 Importing this module registers them: a trace that names one replays only after that.
 """
 
@@ -34,7 +36,8 @@ class WideningDot:
     """Neighbours of the reduction that lie together in a packed column operand."""
     feature: str
     """LLVM's name of what the machine must have."""
-    instruction: str
+    instruction: str = ""
+    """LLVM's intrinsic on x86; on RVV LLVM finds the instruction."""
 
     @property
     def name(self) -> str:
@@ -47,6 +50,7 @@ _DOTS = (
     WideningDot(16, 2, 2, "avx512bw", "avx512.pmaddw.d.512"),
     WideningDot(8, 2, 2, "avx2", "avx2.pmadd.wd"),
     WideningDot(4, 2, 2, "sse2", "sse2.pmadd.wd"),
+    *(WideningDot(lanes, depth, 1, "zve32x") for lanes in (4, 8, 16, 32) for depth in (2, 4)),
 )
 
 
@@ -59,41 +63,54 @@ def widening_dots(lanes: int, extent: int, target: TargetSpec) -> list[WideningD
 
 def _is_known(dot: WideningDot, machine: tvm.target.Target) -> bool:
     # older LLVM gives the VNNI intrinsic other operand types
-    is_current = dot.group == 2 or codegen.llvm_version_major() >= _LLVM_MAJOR
+    is_current = dot.group != 4 or codegen.llvm_version_major() >= _LLVM_MAJOR
     return is_current and bool(codegen.target_has_features(dot.feature, machine))
 
 
 def _description(dot: WideningDot) -> tirx.PrimFunc:
     lanes, depth, group = dot.lanes, dot.depth, dot.group
+    shape, whole = _column_shape(dot), _whole(dot)
+
+    def column(b: tirx.Buffer, lane: Expr, k: Expr) -> Expr:
+        return b[k, lane] if group == 1 else b[k // group, lane, k % group]
 
     @T.prim_func(s_tir=True)
     def description(row: T.handle, col: T.handle, out: T.handle) -> None:
         a = T.match_buffer(row, (depth,), "int8", offset_factor=1)
-        b = T.match_buffer(col, (depth // group, lanes, group), "int8", offset_factor=1)
+        b = T.match_buffer(col, shape, "int8", offset_factor=1)
         c = T.match_buffer(out, (lanes,), "int32", offset_factor=1, scope="local")
         with T.sblock("root"):
-            T.reads(c[0:lanes], a[0:depth], b[0 : depth // group, 0:lanes, 0:group])
+            T.reads(c[0:lanes], a[0:depth], whole(b))
             T.writes(c[0:lanes])
             for i, k in T.grid(lanes, depth):
                 with T.sblock("update"):
                     vi, vk = T.axis.remap("SR", [i, k])
-                    c[vi] = c[vi] + T.cast(a[vk], "int32") * T.cast(
-                        b[vk // group, vi, vk % group], "int32"
-                    )
+                    c[vi] = c[vi] + T.cast(a[vk], "int32") * T.cast(column(b, vi, vk), "int32")
 
     return description
 
 
+def _column_shape(dot: WideningDot) -> tuple[int, ...]:
+    neighbours = (dot.group,) if dot.group > 1 else ()
+    return (dot.depth // dot.group, dot.lanes, *neighbours)
+
+
+def _whole(dot: WideningDot) -> Callable[[tirx.Buffer], tirx.BufferRegion]:
+    region = tuple(slice(0, size) for size in _column_shape(dot))
+    return lambda b: b[region]
+
+
 def _implementation(dot: WideningDot, total: _Total) -> tirx.PrimFunc:
-    lanes, depth, group = dot.lanes, dot.depth, dot.group
+    lanes, depth = dot.lanes, dot.depth
+    shape, whole = _column_shape(dot), _whole(dot)
 
     @T.prim_func(s_tir=True)
     def implementation(row: T.handle, col: T.handle, out: T.handle) -> None:
         a = T.match_buffer(row, (depth,), "int8", offset_factor=1)
-        b = T.match_buffer(col, (depth // group, lanes, group), "int8", offset_factor=1)
+        b = T.match_buffer(col, shape, "int8", offset_factor=1)
         c = T.match_buffer(out, (lanes,), "int32", offset_factor=1, scope="local")
         with T.sblock("root"):
-            T.reads(c[0:lanes], a[0:depth], b[0 : depth // group, 0:lanes, 0:group])
+            T.reads(c[0:lanes], a[0:depth], whole(b))
             T.writes(c[0:lanes])
             c[T.ramp(T.int32(0), 1, lanes)] = total(a, b, c)
 
@@ -140,6 +157,21 @@ def _pairs(dot: WideningDot) -> _Total:
     return total
 
 
+def _singles(dot: WideningDot) -> _Total:
+    lanes = dot.lanes
+
+    def total(a: tirx.Buffer, b: tirx.Buffer, c: tirx.Buffer) -> Expr:
+        result = c.vload([0], dtype=f"int32x{lanes}")
+        for k in range(dot.depth):
+            row = T.broadcast(T.Cast("int32", a[k]), lanes)
+            result = result + row * T.Cast(f"int32x{lanes}", b.vload([k, 0], f"int8x{lanes}"))
+        return result
+
+    return total
+
+
+_TOTALS = {4: _quads, 2: _pairs, 1: _singles}
+
 for _dot in _DOTS:
-    _sum = _quads(_dot) if _dot.group == 4 else _pairs(_dot)
-    TensorIntrin.register(_dot.name, _description(_dot), _implementation(_dot, _sum), override=True)
+    _made = _description(_dot), _implementation(_dot, _TOTALS[_dot.group](_dot))
+    TensorIntrin.register(_dot.name, *_made, override=True)

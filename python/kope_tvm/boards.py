@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kope_tvm.device.place import HOST, PORT, Place, place_of
+from kope_tvm.device.simulate.calibration import MARK as SIMULATED
+from kope_tvm.device.simulate.calibration import mark_of
 from kope_tvm.errors import KopeError
 from kope_tvm.target import TargetSpec
 
-SIMULATED = "simulated, uncalibrated"
-"""The mark of whatever no clock has measured."""
 _LIMIT_SECS = 60.0
 
 
@@ -48,7 +48,7 @@ def met_board(
         return
     say(
         f"no tracker is set ({HOST}, {PORT}): measuring on a board {spec.rpc_key} that is "
-        f"{SIMULATED}"
+        f"{mark_of(spec)}"
     )
     from kope_tvm.device.build import cache_dir
     from kope_tvm.device.simulate.board import simulated_board
@@ -56,7 +56,7 @@ def met_board(
     log = cache_dir() / f"{spec.rpc_key}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with simulated_board(spec, log=log) as board:
-        yield Met(board.place, SIMULATED)
+        yield Met(board.place, board.mark)
 
 
 def _asked(place: Place) -> Met:

@@ -15,6 +15,7 @@ from kope_tvm.errors import KopeError
 from kope_tvm.extraction import written_params
 from kope_tvm.learned import Learned
 from kope_tvm.machine import load_target
+from kope_tvm.llvm_build import build
 from kope_tvm.manifest import Coverage, Manifest
 from kope_tvm.model import Model, load_model
 from kope_tvm.model_check import ModelCheck, ModelReferences
@@ -53,7 +54,7 @@ def compile_model(
     tvm_target = Target(dict(target.tvm_target))
     mod, coverage = Learned.open(work_dir, tvm_target).apply(model.mod, untuned=untuned)
     try:
-        executable = tvm.compile(mod, target=tvm_target)
+        executable = build(mod, tvm_target)
     except (RuntimeError, ValueError, tvm.error.InternalError) as error:
         reason = str(error).strip().splitlines()[0]
         raise KopeError(

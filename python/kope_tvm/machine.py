@@ -76,6 +76,21 @@ def read_target(name_or_path: str | Path) -> TargetSpec:
     )
 
 
+def rpc_key_for(config: Mapping[str, Any]) -> str:
+    """The key at a tracker of boards that run a target's code: best those of the same mcpu.
+
+    Empty where no known target has any of the same instruction set.
+    """
+    known = [read_target(name) for name in known_targets()]
+    kin = [spec for spec in known if spec.rpc_key and _arch(spec.tvm_target) == _arch(config)]
+    same = [spec for spec in kin if spec.tvm_target.get("mcpu") == config.get("mcpu")]
+    return next((spec.rpc_key for spec in (*same, *kin)), "")
+
+
+def _arch(config: Mapping[str, Any]) -> str:
+    return str(config.get("mtriple", "")).partition("-")[0]
+
+
 def tvm_target(spec: TargetSpec) -> tvm.target.Target:
     """TVM's own object for a machine."""
     from tvm.target import Target

@@ -9,17 +9,21 @@ import logging
 import math
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import tvm
 from tvm.s_tir import Schedule, Trace
+from tvm.target import codegen
 
+from kope_tvm.boards import met_board
 from kope_tvm.errors import WorkDirError
 from kope_tvm.host import detect
 from kope_tvm.intrinsics import intrinsics_for
+from kope_tvm.machine import rpc_key_for, spec_of_target
 from kope_tvm.measure import MeasureConfig, Pool
 from kope_tvm.outcome import Measurement
 from kope_tvm.target import TargetSpec
@@ -210,16 +214,19 @@ def _checked_on(
 ) -> Iterator[RecordCheck]:
     """The checks of one target's records."""
     options: dict[str, object] = json.loads(target)
-    why = _elsewhere(options)
+    spec, why = _machine(options)
     failed = [record for record in records if record.secs >= _FAILED_SECS]
     yield from (record.check("unchecked", "", "on record as failed") for record in failed)
     left = [record for record in records if record.secs < _FAILED_SECS]
     if why:
         yield from (record.check("unchecked", "E_DEVICE", why) for record in left)
         return
-    options.setdefault("num-cores", detect().num_cores)
-    spec = TargetSpec("work_dir", options, facts=detect())
-    with Pool(spec, _CONFIG, _LOG) as pool, intrinsics_for(str(options["kind"])):
+    with (
+        met_board(spec, notices.append) as met,
+        Pool(spec, _CONFIG, _LOG, met) as pool,
+        intrinsics_for(str(options["kind"])),
+    ):
+        _register_intrinsics(tvm.target.Target(dict(spec.tvm_target)))
         for number in sorted({record.workload for record in left}):
             same = [record for record in left if record.workload == number]
             yield from _against_their_function(pool, same)
@@ -228,15 +235,26 @@ def _checked_on(
                 notices.append(f"{same[0].function} ({number}): {notice}")
 
 
-def _elsewhere(target: Mapping[str, object]) -> str:
-    """Why this machine cannot check a target's records; empty where it can."""
-    kind = str(target.get("kind", ""))
+def _machine(options: Mapping[str, object]) -> tuple[TargetSpec, str]:
+    """The machine that checks a target's records, and why there is none; empty where there is."""
+    here = TargetSpec("work_dir", {"num-cores": detect().num_cores, **options}, facts=detect())
+    kind = str(options.get("kind", ""))
     if kind != "llvm":
-        return f"target kind {kind!r} does not run here"
-    triple = str(target.get("mtriple", ""))
-    if triple and triple.partition("-")[0] not in (platform.machine(), "native"):
-        return f"target triple {triple!r} is not this machine's ({platform.machine()})"
-    return ""
+        return here, f"target kind {kind!r} does not run here"
+    triple = str(options.get("mtriple", ""))
+    if not triple or triple.partition("-")[0] in (platform.machine(), "native"):
+        return here, ""
+    found = spec_of_target(tvm.target.Target(dict(options)))
+    board = replace(found, rpc_key=rpc_key_for(options))
+    is_known = bool(board.rpc_key)
+    return board, "" if is_known else f"no known target has a board for target triple {triple!r}"
+
+
+def _register_intrinsics(target: tvm.target.Target) -> None:
+    """Those of RISC-V vectors, which TVM makes for a target: old records name them."""
+    if codegen.target_has_features("v", target):
+        riscv_cpu = import_module("tvm.s_tir.tensor_intrin.riscv_cpu")
+        riscv_cpu.register_riscv_intrinsics(target)
 
 
 def _against_their_function(pool: Pool, records: Sequence[_Record]) -> Iterator[RecordCheck]:

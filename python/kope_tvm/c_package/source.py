@@ -106,13 +106,13 @@ class Source:
         yield f"int {self.name}_{name}("
         yield from (f"    {line}" for line in _declared(function.params))
         yield ") {"
-        yield f"  static const KopeFunction kope_function = {{"
+        yield "  static const KopeFunction kope_function = {"
         yield f"      kope_{name}_steps, kope_{name}_operands, kope_shapes, {constants},"
         yield (
             f"      {function.arena_bytes}, {len(function.steps)}, {len(function.params)}}};"
         )
         yield f"  void* const kope_params[] = {{{', '.join(map(_passed, function.params))}}};"
-        yield f"  return kope_run(&kope_function, kope_params);"
+        yield "  return kope_run(&kope_function, kope_params);"
         yield "}"
         yield ""
 

@@ -14,7 +14,9 @@ _PIPE_COLUMNS = 200
 
 
 @click.command("bench", short_help="Compare kope with its peers.")
-@click.option("--suite", default="quick", show_default=True, metavar="quick|kope53|memory|op:...")
+@click.option(
+    "--suite", default="quick", show_default=True, metavar="quick|kope53|memory|riscv|op:..."
+)
 @click.option(
     "--against",
     default="metaschedule,onnxruntime",
@@ -46,6 +48,9 @@ def command(
         raise UsageError(f"--json {json_file}: no folder {str(json_file.parent)!r} to write to")
     if suite == "memory":
         _bench_memory(parts, trials, target, seed, json_file)
+        return
+    if suite == "riscv":
+        _bench_riscv(trials, target, seed, json_file)
         return
     peers = [peer.strip() for peer in against.split(",") if peer.strip()]
     _bench(suite, peers, target, trials, seed, json_file)
@@ -80,6 +85,13 @@ def _bench_memory(
         raise UsageError(f"unknown part {unknown[0]!r} of suite memory; parts: {', '.join(PARTS)}")
     found = run_memory(parts or PARTS, trials=trials, target=target, seed=seed, say=say)
     report(found, json_file)
+
+
+def _bench_riscv(trials: int, target: str, seed: int, json_file: Path | None) -> None:
+    from kope_tvm.bench.riscv import TARGET, report, run_riscv, say
+
+    board = TARGET if target == "host" else target
+    report(run_riscv(trials=trials, target=board, seed=seed, say=say), json_file)
 
 
 def _operators() -> str:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MARK = "simulated, uncalibrated"
-"""Goes with every time that comes from here; board times and these are never compared."""
+from kope_tvm.device.simulate.calibration import MARK as MARK
+
 _RECORD = struct.Struct("<15Q")
 
 
@@ -37,6 +37,7 @@ class Counted:
     l2_misses: int
     code_misses: int
     """Lines of code that were not in the first level: what is unrolled too far."""
+    mark: str = MARK
 
     @property
     def secs(self) -> float:
@@ -48,20 +49,21 @@ class Counted:
         waits = f"dependencies {self.wait_dependency}, memory {self.wait_memory}"
         misses = f"L1 {self.l1_misses}, L2 {self.l2_misses}, code {self.code_misses}"
         return (
-            f"{MARK}: {self.cycles} cycles; {self.instructions} instr: {self.vector} vector, "
+            f"{self.mark}: {self.cycles} cycles; {self.instructions} instr: {self.vector} vector, "
             f"{self.scalar} scalar, {self.memory} loads/stores; cycles waited for {waits}, "
             f"units {self.wait_unit}; misses {misses}; {self.mispredicted} mispredicted"
         )
 
 
-def read(regions_dir: Path) -> tuple[Counted, ...]:
+def read(regions_dir: Path, mark: str = MARK) -> tuple[Counted, ...]:
     """Every timed region of the guests that wrote there, in the order in which they ended."""
-    return tuple(region for _, region in sorted(_records(regions_dir), key=lambda pair: pair[0]))
+    found = sorted(_records(regions_dir, mark), key=lambda pair: pair[0])
+    return tuple(region for _, region in found)
 
 
-def _records(regions_dir: Path) -> Iterator[tuple[int, Counted]]:
+def _records(regions_dir: Path, mark: str) -> Iterator[tuple[int, Counted]]:
     for path in regions_dir.glob("*.regions"):
         written = path.read_bytes()
         for position in range(0, len(written) - _RECORD.size + 1, _RECORD.size):
             ended, cycles, clock_hz, *counters = _RECORD.unpack_from(written, position)
-            yield ended, Counted(cycles, float(clock_hz), *counters)
+            yield ended, Counted(cycles, float(clock_hz), *counters, mark)

@@ -14,6 +14,7 @@ from pathlib import Path
 import platformdirs
 
 from kope_tvm.device.emulator import find_emulator
+from kope_tvm.device.simulate.calibration import Weights, weights_of
 from kope_tvm.errors import KopeError
 from kope_tvm.target import TargetSpec
 
@@ -25,12 +26,17 @@ _CLOCK_HZ, _L1_BYTES, _L2_BYTES = 1.6e9, 32 << 10, 512 << 10
 _FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-std=gnu11")
 
 
-def counting(spec: TargetSpec, regions_dir: Path, profile: Path | None = None) -> tuple[str, ...]:
+def counting(
+    spec: TargetSpec,
+    regions_dir: Path,
+    profile: Path | None = None,
+    weights: Weights | None = None,
+) -> tuple[str, ...]:
     """Arguments of the emulator under which a guest is counted, as on a target's machine.
 
     What the guest's timers enclose is written to `regions_dir`; at its end, which straight pieces
-    of code ran how often is written to `profile`. Raises KopeError where the emulator takes no
-    plugins, or there is no C compiler.
+    of code ran how often is written to `profile`. `weights` are otherwise those of the target's
+    calibration. Raises KopeError where the emulator takes no plugins, or there is no C compiler.
     """
     facts = spec.facts
     options: dict[str, object] = {
@@ -40,6 +46,7 @@ def counting(spec: TargetSpec, regions_dir: Path, profile: Path | None = None) -
         "cores": facts.num_cores,
         "l1_bytes": facts.l1_bytes or _L1_BYTES,
         "l2_bytes": facts.l2_bytes or _L2_BYTES,
+        **(weights or weights_of(spec)).options,
     }
     if profile:
         options["profile"] = profile

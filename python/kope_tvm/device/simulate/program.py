@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kope_tvm.device.emulator import find_emulator
 from kope_tvm.device.program.link import Array, Program, link
+from kope_tvm.device.simulate.calibration import Weights, mark_of
 from kope_tvm.device.simulate.counted import Counted, read
 from kope_tvm.device.simulate.counter import counting
 from kope_tvm.device.simulate.opinions.mca import Report, mca_reports
@@ -55,13 +56,19 @@ def hot_piece(program: Program, spec: TargetSpec) -> Report:
         return mca_reports(made, profile)[0]
 
 
-def run_linked(made: Path, spec: TargetSpec, folder: Path, profile: Path | None = None) -> Ran:
-    """The same of a program that is linked already; `profile` as for `counting`."""
+def run_linked(
+    made: Path,
+    spec: TargetSpec,
+    folder: Path,
+    profile: Path | None = None,
+    weights: Weights | None = None,
+) -> Ran:
+    """The same of a program that is linked already; `profile` and `weights` as for `counting`."""
     emulator = find_emulator()
-    counted = counting(spec, folder, profile)
+    counted = counting(spec, folder, profile, weights)
     command = (*emulator.command(spec, 0), *counted, str(made))
     written = _run(command, emulator.environment(), spec.limits.run_secs)
-    return Ran(written, read(folder))
+    return Ran(written, read(folder, mark_of(spec)))
 
 
 def _run(command: tuple[str, ...], environment: Mapping[str, str], limit_secs: float) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,9 +44,11 @@ class Scheduled:
     program: Program
 
 
-def scheduled(spec: TargetSpec, num_each: int) -> Iterator[Scheduled]:
+def scheduled(
+    spec: TargetSpec, num_each: int, families: Sequence[tuple[str, str, str]] = FAMILIES
+) -> Iterator[Scheduled]:
     """At most so many different schedules of every family, the same ones each time."""
-    for family, operator, rule in FAMILIES:
+    for family, operator, rule in families:
         bound = parse_operator(operator)
         arguments, written = _arguments(bound)
         seen: set[bytes] = set()
@@ -55,6 +57,13 @@ def scheduled(spec: TargetSpec, num_each: int) -> Iterator[Scheduled]:
             if len(seen) < num_each and made not in seen:
                 seen.add(made)
                 yield Scheduled(family, label, Program(made, arguments, written, num_warm=1))
+
+
+def untuned(spec: TargetSpec, family: str, operator: str) -> Scheduled:
+    """A family's operator as it is written."""
+    bound = parse_operator(operator)
+    program = Program(_compiled(bound.tir(), spec), *_arguments(bound), num_warm=1)
+    return Scheduled(family, "untuned", program)
 
 
 def _arguments(bound: BoundOperator) -> tuple[tuple[Array, ...], tuple[bool, ...]]:

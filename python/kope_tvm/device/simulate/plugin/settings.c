@@ -33,14 +33,10 @@ static const struct {
   const char* name;
   uint64_t* value;
 } options[] = {
-    {"clock_hz", &settings.clock_hz},
-    {"cores", &settings.cores},
-    {"l1_bytes", &settings.l1_bytes},
-    {"l2_bytes", &settings.l2_bytes},
-    {"vector_scale", &settings.vector_scale},
-    {"scalar_scale", &settings.scalar_scale},
-    {"l1_scale", &settings.l1_scale},
-    {"l2_scale", &settings.l2_scale},
+    {"clock_hz", &settings.clock_hz},         {"cores", &settings.cores},
+    {"l1_bytes", &settings.l1_bytes},         {"l2_bytes", &settings.l2_bytes},
+    {"vector_scale", &settings.vector_scale}, {"scalar_scale", &settings.scalar_scale},
+    {"l1_scale", &settings.l1_scale},         {"l2_scale", &settings.l2_scale},
     {"memory_scale", &settings.memory_scale},
 };
 
