@@ -163,11 +163,18 @@ def _singles(dot: WideningDot) -> _Total:
     def total(a: tirx.Buffer, b: tirx.Buffer, c: tirx.Buffer) -> Expr:
         result = c.vload([0], dtype=f"int32x{lanes}")
         for k in range(dot.depth):
-            row = T.broadcast(T.Cast("int32", a[k]), lanes)
+            row = T.broadcast(_opaque(T.Cast("int32", a[k])), lanes)
             result = result + row * T.Cast(f"int32x{lanes}", b.vload([k, 0], f"int8x{lanes}"))
         return result
 
     return total
+
+
+def _opaque(value: Expr) -> Expr:
+    """The same int32, which LLVM's middle end does not see through: it would spread it in bytes."""
+    number = T.llvm_lookup_intrinsic_id("llvm.annotation")
+    nothing = T.reinterpret(T.uint64(0), dtype="handle")
+    return T.call_llvm_pure_intrin(number, value, nothing, nothing, T.int32(0), dtype="int32")
 
 
 _TOTALS = {4: _quads, 2: _pairs, 1: _singles}

@@ -15,6 +15,7 @@ from tvm.target import Target
 
 from kope_tvm.intrinsics import intrinsics_for
 from kope_tvm.outcome import Measurement
+from kope_tvm.wrong_intrinsics import without_wrong_spaces
 
 _POPULATION = 64
 """Traces an evolution keeps; an eighth of TVM's default, which budgets below 1 000 never fill."""
@@ -26,7 +27,11 @@ _WARM_UP = 16
 
 
 def sketch_context(mod: IRModule, target: Target, name: str, seed: int) -> Any:
-    """A TuneContext with the stock design space and a small stock evolutionary search."""
+    """A TuneContext with the stock design space and a small stock evolutionary search.
+
+    What TVM has wrong intrinsics for is left out of the space.
+    """
+    target = without_wrong_spaces(target)
     logger = logging.getLogger("kope_tvm.metaschedule")
     logger.propagate = False
     with intrinsics_for(str(target.kind.name)):

@@ -29,6 +29,7 @@ from kope_tvm.outcome import Measurement
 from kope_tvm.target import TargetSpec
 from kope_tvm.workbench import TVM_ERRORS, first_line, state_of
 from kope_tvm.written import Written
+from kope_tvm.wrong_intrinsics import wrong_intrinsic
 
 _WORKLOADS = "database_workload.json"
 _RECORDS = "database_tuning_record.json"
@@ -218,6 +219,11 @@ def _checked_on(
     failed = [record for record in records if record.secs >= _FAILED_SECS]
     yield from (record.check("unchecked", "", "on record as failed") for record in failed)
     left = [record for record in records if record.secs < _FAILED_SECS]
+    named = {one.number: wrong_intrinsic(json.dumps(one.trace)) for one in left}
+    for record in [one for one in left if named[one.number]]:
+        reason = f"tensorized with TVM's {named[record.number]}, which ignores where its tile lies"
+        yield record.check("wrong", "E_INTRINSIC", reason)
+    left = [record for record in left if not named[record.number]]
     if why:
         yield from (record.check("unchecked", "E_DEVICE", why) for record in left)
         return

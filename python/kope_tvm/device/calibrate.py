@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,7 +101,8 @@ def fitted(
 
         def simulated(weights: Weights) -> list[float]:
             say(f"simulating with {weights}")
-            return [_simulated(made, spec, weights) for made in programs]
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return list(pool.map(lambda made: _simulated(made, spec, weights), programs))
 
         found = fit(simulated, secs)
     date = time.strftime("%Y-%m-%d")

@@ -5,20 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kope_tvm.device.simulate.calibration import Weights
 from kope_tvm.device.simulate.opinions.ranks import spearman
 
+_Array = npt.NDArray[Any]
+_NUM_WEIGHTS = len(fields(Weights))
 _MAX_STEPS = 6
 _PROBE = 1.2
 """A weight is so much heavier where its effect is looked for: cycles are whole numbers."""
 _DAMPING = 1e-3
 """What no kernel feels stays as it was."""
 _LEAST, _MOST = 0.2, 20.0
-_GAIN = 0.01
-"""A step that takes less off the error is the last."""
+_GAIN = 0.05
+"""A step that takes a smaller share off the error is the last."""
+_EXACT = 2e-3
 
 Simulate = Callable[[Weights], Sequence[float]]
 """Seconds of each kernel under such weights."""
@@ -39,66 +44,82 @@ class Fit:
     """The weights found, and what they are worth."""
 
     weights: Weights
+    call_secs: float
+    """Of one call by the board's timer, whatever it calls: fitted with them, then left out."""
     before: Nearness
     after: Nearness
 
 
-def fit(simulate: Simulate, measured: Sequence[float]) -> Fit:
-    """Gauss-Newton over the logarithms of the weights, which are positive so.
+@dataclass(frozen=True)
+class _Point:
+    """Where the search is."""
 
-    Stops where a step gains nothing; the weights stay between 0.2 and 20.
+    logs: _Array
+    """Of the weights, which are positive so."""
+    call_secs: float
+    simulated: _Array
+
+    @property
+    def told(self) -> _Array:
+        return np.log(self.simulated + self.call_secs)
+
+
+def fit(simulate: Simulate, measured: Sequence[float]) -> Fit:
+    """Gauss-Newton over the logarithms of the weights, and over the seconds of a call.
+
+    Stops where a step gains little; the weights stay between 0.2 and 20.
     """
     wanted = np.log(np.asarray(measured, float))
-    at = np.zeros(len(fields(Weights)))
-    told = np.log(simulate(_weights(at)))
-    before = _nearness(told, wanted)
+    at = _point(simulate, np.zeros(_NUM_WEIGHTS), 0.0)
+    before = _nearness(at, wanted)
     for _ in range(_MAX_STEPS):
-        effects = _effects(simulate, at, told)
-        reached, there = _step(simulate, at, told, wanted, effects)
-        gain = _error(told - wanted) - _error(there - wanted)
-        if gain > 0:
-            at, told = reached, there
-        if gain < _GAIN * _error(told - wanted) or _error(told - wanted) < _GAIN:
+        error = _nearness(at, wanted).error
+        if error < _EXACT:
             break
-    return Fit(_weights(at), before, _nearness(told, wanted))
+        reached = _step(simulate, at, wanted)
+        gain = error - _nearness(reached, wanted).error
+        if gain > 0:
+            at = reached
+        if gain < _GAIN * error:
+            break
+    return Fit(Weights(*_plain(at.logs)), at.call_secs, before, _nearness(at, wanted))
 
 
-_Array = np.ndarray
-
-
-def _effects(simulate: Simulate, at: _Array, told: _Array) -> _Array:
-    """How each kernel's time follows each weight."""
-    columns = []
-    for number in range(len(at)):
-        probe = at.copy()
-        probe[number] += np.log(_PROBE)
-        columns.append((np.log(simulate(_weights(probe))) - told) / np.log(_PROBE))
-    return np.stack(columns, axis=1)
-
-
-def _step(
-    simulate: Simulate, at: _Array, told: _Array, wanted: _Array, effects: _Array
-) -> tuple[_Array, _Array]:
+def _step(simulate: Simulate, at: _Point, wanted: _Array) -> _Point:
     """The whole step, or half of it and half again where it goes too far."""
-    damping = np.sqrt(_DAMPING * len(told)) * np.eye(len(at))
+    scale = float(np.exp(wanted.min()))
+    effects = np.column_stack([_effects(simulate, at), scale * np.exp(-at.told)])
+    damping = np.sqrt(_DAMPING * len(wanted)) * np.eye(_NUM_WEIGHTS + 1)
     left = np.concatenate([effects, damping])
-    right = np.concatenate([wanted - told, np.zeros(len(at))])
+    right = np.concatenate([wanted - at.told, np.zeros(_NUM_WEIGHTS + 1)])
     step = np.linalg.lstsq(left, right, rcond=None)[0]
     for share in (1.0, 0.5, 0.25):
-        reached = np.clip(at + share * step, np.log(_LEAST), np.log(_MOST))
-        there = np.log(simulate(_weights(reached)))
-        if _error(there - wanted) < _error(told - wanted):
+        logs = np.clip(at.logs + share * step[:-1], np.log(_LEAST), np.log(_MOST))
+        reached = _point(simulate, logs, max(0.0, at.call_secs + share * scale * step[-1]))
+        if _nearness(reached, wanted).error < _nearness(at, wanted).error:
             break
-    return reached, there
+    return reached
 
 
-def _weights(at: _Array) -> Weights:
-    return Weights(*(float(value) for value in np.exp(at)))
+def _effects(simulate: Simulate, at: _Point) -> _Array:
+    """How each kernel's time follows each weight."""
+    columns = []
+    for number in range(_NUM_WEIGHTS):
+        logs = at.logs.copy()
+        logs[number] += np.log(_PROBE)
+        probe = _point(simulate, logs, at.call_secs)
+        columns.append((probe.told - at.told) / np.log(_PROBE))
+    return np.column_stack(columns)
 
 
-def _nearness(told: _Array, wanted: _Array) -> Nearness:
-    return Nearness(_error(told - wanted), spearman(told.tolist(), wanted.tolist()))
+def _point(simulate: Simulate, logs: _Array, call_secs: float) -> _Point:
+    return _Point(logs, call_secs, np.asarray(simulate(Weights(*_plain(logs)))))
 
 
-def _error(difference: _Array) -> float:
-    return float(np.sqrt(np.mean(difference**2)))
+def _plain(logs: _Array) -> list[float]:
+    return [float(value) for value in np.exp(logs)]
+
+
+def _nearness(at: _Point, wanted: _Array) -> Nearness:
+    error = float(np.sqrt(np.mean((at.told - wanted) ** 2)))
+    return Nearness(error, spearman(at.told.tolist(), wanted.tolist()))
