@@ -7,6 +7,7 @@ with odd sizes (padded while packing) and widening integer types.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -35,6 +36,7 @@ from kope_tvm.schedules.operands import (
     stage_pack,
     stage_panel,
 )
+from kope_tvm.schedules.streamed import stream
 from kope_tvm.schedules.widening import WideningDot, widening_dots
 from kope_tvm.target import Facts, TargetSpec
 
@@ -79,7 +81,9 @@ def products(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
     layouts = _layouts(anchor, roles, lanes, target)
     built = [_build(func, info, anchor, roles, layout, target.facts) for layout in layouts]
     if _is_dot(anchor, roles):
-        built.insert(0, _build_dot(func, info, anchor, roles, lanes, target.facts))
+        built.insert(0, _build_lone_row(func, info, anchor, roles, lanes, target.facts, tile_dot))
+    if _is_streamed(anchor, roles, lanes, target.facts):
+        built.insert(0, _build_lone_row(func, info, anchor, roles, lanes, target.facts, stream))
     return [sch for sch in built if sch is not None]
 
 
@@ -91,8 +95,31 @@ def _is_dot(anchor: Block, roles: Roles) -> bool:
     return max(rows) == 1 and alike and anchor.iters[deep].extent > 1
 
 
-def _build_dot(
-    func: tirx.PrimFunc, info: Analysis, anchor: Block, roles: Roles, lanes: int, facts: Facts
+def _is_streamed(anchor: Block, roles: Roles, lanes: int, facts: Facts) -> bool:
+    """Whether there is one row, and a matrix beyond the nearest cache that lies row by row.
+
+    Cores out of order look far enough ahead without.
+    """
+    rows = [anchor.iters[i].extent for i in (*roles.outer, roles.row)]
+    matrix, deep = anchor.loads[roles.rhs], anchor.iters[roles.reduce[-1]].extent
+    width = anchor.iters[roles.col].extent
+    return (
+        facts.isa == "rvv"
+        and max(rows) == 1
+        and matrix.stride(roles.col) == 1
+        and width % lanes == 0
+        and deep * width * 4 > facts.l1_bytes
+    )
+
+
+def _build_lone_row(
+    func: tirx.PrimFunc,
+    info: Analysis,
+    anchor: Block,
+    roles: Roles,
+    lanes: int,
+    facts: Facts,
+    tile: Callable[[Schedule, SBlockRV, SBlockRV, Roles, int, Facts], None],
 ) -> Schedule | None:
     sch = Schedule(IRModule({"main": func}))
     epilogue = fuse_epilogue(sch, info, anchor, lanes, facts)
@@ -101,7 +128,7 @@ def _build_dot(
         return None
     for other in stay:
         stage(sch, sch.get_sblock(other.name), lanes, facts)
-    tile_dot(sch, sch.get_sblock(anchor.name), epilogue, roles, lanes, facts)
+    tile(sch, sch.get_sblock(anchor.name), epilogue, roles, lanes, facts)
     return sch
 
 

@@ -76,7 +76,8 @@ def test_example_floats_are_exact_in_half_precision() -> None:
     half = example_input(TensorSpec("x", (40, 25), "float16"), 1)
     assert np.array_equal(wide, half.astype(np.float32))
     assert np.array_equal(wide * 128, np.round(wide * 128))
-    assert (wide.min(), wide.max()) == (-1, 1)
+    assert float(np.abs(wide).max()) <= 1
+    assert len(np.unique(wide)) > 200
 
 
 def test_example_inputs_differ_and_integers_are_indices() -> None:

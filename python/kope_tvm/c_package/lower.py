@@ -111,6 +111,4 @@ def _spec(param: tirx.Var) -> TensorSpec:
 
 def _kernels(mod: IRModule, names: set[str] | list[str]) -> IRModule:
     """The PrimFuncs alone, each exported under its own name."""
-    return IRModule(
-        {name: mod[name].with_attr("global_symbol", name) for name in sorted(names)}
-    )
+    return IRModule({name: mod[name].with_attr("global_symbol", name) for name in sorted(names)})

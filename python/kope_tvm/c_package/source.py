@@ -57,9 +57,7 @@ class Source:
     def code(self) -> str:
         """The tables and the functions."""
         shapes = _Shapes()
-        functions = [
-            line for each in self.plan.functions for line in self._defined(each, shapes)
-        ]
+        functions = [line for each in self.plan.functions for line in self._defined(each, shapes)]
         return _lines(
             *(f"// {line}" for line in self.made_by),
             f'#include "{self.name}.h"',
@@ -108,9 +106,7 @@ class Source:
         yield ") {"
         yield "  static const KopeFunction kope_function = {"
         yield f"      kope_{name}_steps, kope_{name}_operands, kope_shapes, {constants},"
-        yield (
-            f"      {function.arena_bytes}, {len(function.steps)}, {len(function.params)}}};"
-        )
+        yield (f"      {function.arena_bytes}, {len(function.steps)}, {len(function.params)}}};")
         yield f"  void* const kope_params[] = {{{', '.join(map(_passed, function.params))}}};"
         yield "  return kope_run(&kope_function, kope_params);"
         yield "}"

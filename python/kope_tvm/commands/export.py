@@ -73,6 +73,7 @@ def _export(order: _Order, work_dir: Path | None, output: Path, dims: dict[str, 
     from kope_tvm.model import load_model
 
     exporter = registry.load("exporters", order.kind)
+    output = output.resolve()
     found = exportable(load_model(order.model, dims=dims), load_target(order.target), work_dir)
     try:
         output.mkdir(parents=True, exist_ok=True)

@@ -30,6 +30,7 @@ class C:
 
     def export(self, artifact: Artifact, out_dir: Path) -> tuple[Path, ...]:
         """Write the library; its example is run where this machine can run it."""
+        out_dir = out_dir.resolve()  # Tools run in folders of it.
         plan = lowered(artifact)
         machine = str(artifact.target.get("mtriple", "")).partition("-")[0] or HOST
         library = Library(self._name, Toolset(machine), _folder(out_dir, "src"))

@@ -26,14 +26,6 @@ class Scoring:
     """Whether the cap comes before the bias is added."""
 
 
-@dataclass(frozen=True)
-class Attended:
-    """[batch, heads, sequence, size] and the weights behind it, [batch, heads, sequence, keys]."""
-
-    output: relax.Expr
-    scores: relax.Expr
-
-
 def attend(
     bb: relax.BlockBuilder,
     query: relax.Expr,
@@ -44,11 +36,13 @@ def attend(
     *,
     sink: relax.Expr | None = None,
 ) -> relax.Expr:
-    """softmax(score(query @ key^T) + bias) @ value as [batch, heads, sequence, size].
+    """softmax(score(query @ key^T) + bias) @ value, in float32, as [batch, heads, sequence, size].
 
     Query heads of a group are rows of one product, so that keys are read once for all of them.
     `sink` is one more score a head, of a key without a value.
     """
+    dtype = dtype_of(query)
+    query, key, value = (bb.normalize(_wide(each)) for each in (query, key, value))
     batch, heads, rows, size = shape_of(query)
     groups, keys = shape_of(key)[1], shape_of(key)[2]
     together = (batch, groups, heads // groups * rows, size)
@@ -59,7 +53,12 @@ def attend(
     weights = _softmax(_scored(scores, bias, scoring), sink)
     packed = relax.op.reshape(weights, (batch, groups, heads // groups * rows, keys))
     found = relax.op.matmul(packed, value)
-    return bb.normalize(relax.op.reshape(found, (batch, heads, rows, shape_of(value)[-1])))
+    out = relax.op.reshape(found, (batch, heads, rows, shape_of(value)[-1]))
+    return bb.normalize(out if dtype == "float32" else relax.op.astype(out, dtype))
+
+
+def _wide(part: relax.Expr) -> relax.Expr:
+    return part if dtype_of(part) == "float32" else relax.op.astype(part, "float32")
 
 
 def _scored(scores: relax.Expr, bias: relax.Expr | None, scoring: Scoring) -> relax.Expr:
@@ -107,14 +106,14 @@ def mask(
     return bb.emit_te(kernel, *args, primfunc_name_hint="attention_mask")
 
 
-def split_heads(data: relax.Expr, num_heads: int) -> relax.Expr:
+def split_heads(bb: relax.BlockBuilder, data: relax.Expr, num_heads: int) -> relax.Expr:
     """[batch, sequence, heads * size] as [batch, heads, sequence, size]."""
     batch, length, hidden = shape_of(data)
     heads = relax.op.reshape(data, (batch, length, num_heads, hidden // num_heads))
-    return relax.op.permute_dims(heads, [0, 2, 1, 3])
+    return bb.emit(relax.op.permute_dims(heads, [0, 2, 1, 3]))
 
 
-def merge_heads(bb: relax.BlockBuilder, data: relax.Expr) -> relax.Expr:
+def merge_heads(data: relax.Expr) -> relax.Expr:
     """[batch, heads, sequence, size] as [batch, sequence, heads * size]."""
     batch, heads, length, size = shape_of(data)
     return relax.op.reshape(
@@ -122,11 +121,17 @@ def merge_heads(bb: relax.BlockBuilder, data: relax.Expr) -> relax.Expr:
     )
 
 
+def with_past(
+    bb: relax.BlockBuilder, past: relax.Expr | None, new: relax.Expr
+) -> relax.Expr:
+    """Keys or values of the past before the new ones, along the sequence."""
+    return new if past is None else bb.emit(relax.op.concat([past, new], axis=2))
+
+
 def total_bias(*parts: relax.Expr | None) -> relax.Expr | None:
     """The sum of those that are there."""
     total: Any = None
     for part in parts:
         if part is not None:
-            wide = part if dtype_of(part) == "float32" else relax.op.astype(part, "float32")
-            total = wide if total is None else relax.op.add(total, wide)
+            total = _wide(part) if total is None else relax.op.add(total, _wide(part))
     return total

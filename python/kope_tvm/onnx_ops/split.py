@@ -53,15 +53,9 @@ def _at_run_time(
     bb.match_cast(found, relax.ShapeType(extents))
     parts, begin = [], tirx.IntImm("int64", 0)
     for extent in extents:
-        end = begin + extent
-        part = relax.op.strided_slice(data, [axis], [begin], [end])
-        parts.append(
-            bb.match_cast(
-                bb.emit(part),
-                relax.TensorType([*shape[:axis], extent, *shape[axis + 1 :]], data.ty.dtype.dtype),
-            )
-        )
-        begin = end
+        # The extent is in the type as it is; a match_cast to it makes TVM's passes crash.
+        parts.append(bb.emit(relax.op.strided_slice(data, [axis], [begin], [begin + extent])))
+        begin = begin + extent
     return result(parts, attr)
 
 
