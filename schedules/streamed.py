@@ -22,7 +22,7 @@ from kope_tvm.schedules.contraction import (
 )
 from kope_tvm.target import Facts
 
-_DEEP = (4, 8, 2, 1)
+_DEEP = (8, 4, 2, 1)
 """Rows of the matrix that pass by together: each sum is loaded and stored once for all of them."""
 _WIDE = 2048
 """Columns of one parallel task, at most: their sums fill a quarter of a first-level cache."""

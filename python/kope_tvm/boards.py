@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kope_tvm.device.place import HOST, PORT, Place, place_of
-from kope_tvm.device.simulate.calibration import MARK as SIMULATED
-from kope_tvm.device.simulate.calibration import mark_of
+from kope_tvm.device.simulate.calibration import MARK, mark_of
 from kope_tvm.errors import KopeError
 from kope_tvm.target import TargetSpec
 
+SIMULATED = MARK
+"""The mark of whatever no clock has measured, where nothing is known of a calibration."""
 _LIMIT_SECS = 60.0
 
 

@@ -14,8 +14,8 @@ from kope_tvm.artifact import Artifact
 from kope_tvm.errors import KopeError
 from kope_tvm.extraction import written_params
 from kope_tvm.learned import Learned
-from kope_tvm.machine import load_target
 from kope_tvm.llvm_build import build
+from kope_tvm.machine import load_target
 from kope_tvm.manifest import Coverage, Manifest
 from kope_tvm.model import Model, load_model
 from kope_tvm.model_check import ModelCheck, ModelReferences

@@ -245,19 +245,26 @@ def _convert(model: onnx.ModelProto, path: Path) -> IRModule:
             warnings.simplefilter("ignore")
             return from_onnx(model, keep_params_in_input=False)
     except Exception as error:
-        raise ModelError(f"{path}: {_place(error.__traceback__)}: {_first_line(error)}") from error
+        raise ModelError(f"{path}: {_reason(error)}") from error
 
 
-def _place(trace: TracebackType | None) -> str:
+def _reason(error: Exception) -> str:
+    """What failed at which node; converters of ours say it in words of their own."""
+    node = _node_at(error.__traceback__)
+    if isinstance(error, ModelError) and node is not None:
+        return f"{_place_of(node)}: {error}"
+    place = f" at {_place_of(node)}" if node is not None else ""
+    return f"TVM's ONNX importer failed{place}: {_first_line(error)}"
+
+
+def _node_at(trace: TracebackType | None) -> onnx.NodeProto | None:
     """Find the node that TVM's importer was at, in its own frames."""
     node: onnx.NodeProto | None = None
     while trace is not None:
         found = trace.tb_frame.f_locals.get("node")
         node = found if isinstance(found, onnx.NodeProto) else node
         trace = trace.tb_next
-    if node is None:
-        return "TVM's ONNX importer failed"
-    return f"TVM's ONNX importer failed at {_place_of(node)}"
+    return node
 
 
 def _first_line(error: Exception) -> str:

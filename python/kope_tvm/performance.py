@@ -42,6 +42,8 @@ class Comparison:
     code: str = ""
     """Why it is not correct; empty where it is, or was never proved."""
     reason: str = ""
+    note: str = ""
+    """What a person should know of it, such as that a second opinion disagrees."""
 
     @property
     def accepted(self) -> bool:

@@ -48,6 +48,8 @@ class TaskReport:
     """How many times as fast as the untuned function it was beside it; 0 where it was not."""
     needed: float = GAMMA
     """What it takes to replace the untuned function: `max(1.03, 1 + 2 x noise)`."""
+    note: str = ""
+    """What a person should know of the best, such as that a second opinion disagrees."""
 
     @property
     def accepted(self) -> bool:
@@ -122,7 +124,7 @@ def task_report(tuning: Tuning, comparison: Comparison | None = None) -> TaskRep
         trials=len(measured),
         baseline_secs=tuning.baseline_secs,
         best_secs=right.secs if right else float("inf"),
-        best_space=_spelt(right.proposal) if right else "",
+        best_space=spelt(right.proposal) if right else "",
         best_proposer=right.proposal.origin.proposer if right else "",
         refused=len(tuning.trials) - len(measured),
         failed=sum(1 for trial in measured if trial.secs == float("inf")),
@@ -132,6 +134,7 @@ def task_report(tuning: Tuning, comparison: Comparison | None = None) -> TaskRep
         faster=found.faster,
         gain=found.gain,
         needed=found.needed,
+        note=found.note,
     )
 
 
@@ -140,10 +143,10 @@ def _refusals(trials: Iterable[Trial]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(count.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _spelt(proposal: Proposal) -> str:
+def spelt(proposal: Proposal) -> str:
     """The design space of decisions, the lane of anything else."""
     if isinstance(proposal, Decisions):
         return proposal.space
     then = proposal.then if isinstance(proposal, Rewrite) else None
-    scheduled = _spelt(then) if then else ""
+    scheduled = spelt(then) if then else ""
     return f"{lane_of(proposal)}:{scheduled}" if scheduled else lane_of(proposal)

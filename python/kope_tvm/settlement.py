@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kope_tvm.candidate import Candidate
 from kope_tvm.context import Trial
-from kope_tvm.finals import against, finals, remeasured
+from kope_tvm.feedback.opinions import Opinion, opinion, second_opinion
+from kope_tvm.finals import NUM_FINALISTS, against, finals, remeasured
 from kope_tvm.ledger import Ledger
 from kope_tvm.outcome import Measurement, Verdict
 from kope_tvm.performance import Comparison, compared
 from kope_tvm.proposal import Decisions
+from kope_tvm.report import spelt
 from kope_tvm.round import Tuning
 from kope_tvm.seam import Device
 from kope_tvm.workbench import Workbench, trace_text
@@ -42,6 +46,8 @@ class Settlement:
     def settle(self) -> Comparison | None:
         """The fastest beside the untuned function; None where nothing right was measured."""
         comparison = self._winner_beside_untuned()
+        if comparison is not None and self.tuning.run.simulated:
+            comparison = replace(comparison, note=second_opinion(self._finalists()))
         secs = self._untuned_secs(comparison)
         if secs:
             self.ledger.keep_baseline(self.tuning.task, self.bench.untouched, secs)
@@ -60,6 +66,16 @@ class Settlement:
             if ours.ok or ours.code == "E_DEVICE":
                 return compared(ours, theirs)
             self._note(winner, ours)
+
+    def _finalists(self) -> list[Callable[[], Opinion]]:
+        """The fastest few, each to be asked of another model; the winner first."""
+        right = sorted(self.tuning.trials, key=lambda trial: trial.secs)[:NUM_FINALISTS]
+        return [
+            partial(opinion, spelt(trial.proposal), one.sch.mod, self.bench.task.target)
+            for trial in right
+            if trial.secs < math.inf
+            and isinstance(one := self.bench.apply(trial.proposal), Candidate)
+        ]
 
     def _in_turns(self, winner: Trial) -> tuple[Measurement, Measurement]:
         challenger = self.bench.apply(winner.proposal)

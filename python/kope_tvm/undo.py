@@ -15,7 +15,9 @@ def undone(space: Space, guess: Space | None = None) -> Iterator[Space]:
     That is as in `guess`, the setting that the search began with, or where that says the same or
     nothing, untuned.
     """
-    before = {knob.index: knob.value for knob in guess.knobs} if _fits(space, guess) else {}
+    before: dict[int, Value] = {}
+    if guess is not None and guess.structure == space.structure:
+        before = {knob.index: knob.value for knob in guess.knobs}
     for knob in space.knobs:
         value = before.get(knob.index, knob.value)
         value = untuned(knob) if value == knob.value else value
@@ -30,7 +32,3 @@ def untuned(knob: Knob) -> Value:
     if knob.kind == "SampleCategorical":
         return knob.options.index(min(knob.options))
     return -1
-
-
-def _fits(space: Space, guess: Space | None) -> bool:
-    return guess is not None and guess.structure == space.structure

@@ -83,7 +83,7 @@ def test_it_is_kept_for_the_core_class_alone(home: Path) -> None:
     assert kept(spec) == kept(one_core(spec)) == CALIBRATION
     assert kept(load_target("spacemit-k3-x100")) is None
     path.write_text("{", encoding="utf-8")
-    with pytest.raises(KopeError, match="x60-256.json cannot be read"):
+    with pytest.raises(KopeError, match=r"x60-256\.json cannot be read"):
         kept(spec)
 
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import tvm
 from riscv_objects import MATMUL, space
-from simulated_code import K1
+from simulated_code import K1, TRIPS, looped
 from tvm import te
 
 from kope_tvm.briefing import Briefing
@@ -16,6 +17,7 @@ from kope_tvm.chat.dialogue import Left
 from kope_tvm.context import Context, Trial
 from kope_tvm.device.simulate.opinions.mca import tool
 from kope_tvm.errors import KopeError
+from kope_tvm.feedback.opinions import dissent, opinion_of
 from kope_tvm.feedback.simulated import simulated_lines
 from kope_tvm.machine import load_target
 from kope_tvm.operators import parse_operator
@@ -68,3 +70,17 @@ def test_they_reach_the_prompt_where_no_clock_measures(simulated: bool) -> None:
     assert "hot loop: " in made.prompt
     assert ("simulated, uncalibrated: " in made.prompt) is simulated
     assert ("cycles waited for dependencies" in made.prompt) is simulated
+
+
+@pytest.mark.skipif(not _has_mca(), reason="needs llvm-mca 22")
+def test_a_program_that_waits_for_memory_divides_the_opinions(tmp_path: Path) -> None:
+    """A line from memory keeps the port for 26 cycles, five additions in a row take 20."""
+    walk = "ld t2, 0(a1)\naddi a1, a1, 512"
+    (tmp_path / "chain").mkdir()
+    chain = looped(tmp_path / "chain", "fadd.s fa0, fa0, fa1\n" * 5)
+    far = looped(tmp_path, walk, data_bytes=512 * TRIPS)
+    winner, other = opinion_of("chain", chain, K1), opinion_of("walk", far, K1)
+    assert winner.simulated / TRIPS == pytest.approx(20, rel=0.05)
+    assert other.simulated / TRIPS == pytest.approx(26, rel=0.05)
+    assert dissent(winner, [other]).startswith("opinions disagree: by llvm-mca the winner, chain, ")
+    assert dissent(other, [winner]) == ""

@@ -1,55 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model as a C library: built, linked, run and checked without TVM, here and as a board."""
+"""A model as a C library: built, linked, run and checked without TVM."""
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import tvm
-from tvm.s_tir import Schedule
-from tvm.s_tir import meta_schedule as ms
+from export_checks import (
+    PLAIN_LIBC,
+    THREADS,
+    WARNINGS,
+    aligned,
+    call,
+    exported,
+    parallel_records,
+    run,
+    shared,
+)
 
-from kope_tvm import registry
 from kope_tvm.c_package.toolset import Toolset
 from kope_tvm.comparison import compare
 from kope_tvm.errors import UsageError
 from kope_tvm.evidence import example_input
-from kope_tvm.exporters.c import C
-from kope_tvm.exporting import exportable
-from kope_tvm.machine import load_target, tvm_target
-from kope_tvm.model import Model, extract_tasks, load_model
-from kope_tvm.operators import parse_operator
+from kope_tvm.model import load_model
+from kope_tvm.tensor_spec import TensorSpec
 
 pytestmark = pytest.mark.e2e
 
 MATMUL = "op:matmul:m=64,n=48,k=32"
-PLAIN_LIBC = {"_GLOBAL_OFFSET_TABLE_", "__tls_get_addr", "aligned_alloc", "free", "memmove"}
-THREADS = (
-    {f"pthread_{each}" for each in ("create", "join")}
-    | {
-        f"pthread_{kind}_{verb}"
-        for kind, verbs in {
-            "mutex": ("lock", "trylock", "unlock"),
-            "cond": ("broadcast", "signal"),
-        }.items()
-        for verb in verbs
-    }
-    | {"pthread_cond_wait"}
-)
-WARNINGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
-QEMU = "qemu-riscv64"
-RISCV_CC = "riscv64-linux-gnu-gcc"
 TWO_LAYERS = """
 from tvm.script import ir as I, relax as R
 
@@ -98,70 +82,14 @@ class Module:
 """
 
 
-def exported(
-    model: Model, out: Path, *, target: str = "host", work_dir: Path | None = None, name: str = "k"
-) -> Path:
-    out.mkdir(parents=True, exist_ok=True)
-    found = exportable(model, load_target(target), work_dir)
-    C(name, found.evidence).export(found.artifact, out)
-    return out
-
-
-def parallel_records(model: Model, work_dir: Path) -> Path:
-    """A stock database with the outermost loop of every block in parallel."""
-    work_dir.mkdir()
-    database = ms.database.JSONDatabase(work_dir=str(work_dir))
-    spec = load_target("host")
-    for _, mod, _ in extract_tasks(model, spec):
-        sch = Schedule(mod)
-        for block in sch.get_child_blocks(sch.get_sblock("root")):
-            sch.parallel(sch.get_loops(block)[0])
-        args = ms.arg_info.ArgInfo.from_prim_func(mod["main"])
-        workload = database.commit_workload(mod)
-        target = tvm.target.Target(dict(spec.tvm_target))
-        database.commit_tuning_record(
-            ms.database.TuningRecord(sch.trace, workload, [1e-3], target, args)
-        )
-    return work_dir
-
-
-def run(*command: object, cwd: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [str(each) for each in command],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def shared(folder: Path, name: str = "k") -> ctypes.CDLL:
-    run("gcc", "-shared", "-o", "lib.so", f"lib/{name}.o", "-lm", "-pthread", cwd=folder)
-    return ctypes.CDLL(str(folder / "lib.so"))
-
-
-def aligned(array: np.ndarray) -> np.ndarray:
-    room = np.zeros(array.nbytes + 64, np.uint8)
-    begin = -room.ctypes.data % 64
-    made = room[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
-    made[...] = array
-    return made
-
-
-def call(library: ctypes.CDLL, arrays: Sequence[np.ndarray], function: str = "k_run") -> int:
-    return int(getattr(library, function)(*(ctypes.c_void_p(a.ctypes.data) for a in arrays)))
-
-
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A matmul with a parallel loop."""
     base = tmp_path_factory.mktemp("tuned")
     model = load_model(MATMUL)
     work_dir = parallel_records(model, base / "work")
-    return exported(model, base / "out", work_dir=work_dir)
+    folder: Path = exported(model, base / "out", work_dir=work_dir)
+    return folder
 
 
 def test_parallel_kernel_is_right_and_needs_libc_libm_and_threads_only(tuned: Path) -> None:
@@ -273,55 +201,46 @@ def test_every_primfunc_of_a_module_is_a_function(tmp_path: Path) -> None:
     assert list(halves[1]) == [3.0] * 8
 
 
-def test_scheduled_matmul_is_right_on_an_emulated_board(tmp_path: Path) -> None:
-    need_riscv()
-    spec = load_target("spacemit-k1")
-    bound = parse_operator("op:matmul:m=64,n=64,k=64,dtype=float32")
-    with tvm_target(spec):
-        sch = registry.load("schedules", "matmul_rvv")(bound.tir()["main"], spec)[0]
-    out = exported(load_model(sch.mod), tmp_path / "out", target="spacemit-k1", name="matmul")
-    said = run(
-        "make", "check", f"CC={RISCV_CC}", "LDFLAGS=-static", f"RUN={emulator(256)}", cwd=out
+def test_onnx_model_equals_onnx_runtime(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="needs the Python package onnx")
+    runtime = pytest.importorskip("onnxruntime", reason="needs the Python package onnxruntime")
+    path = tmp_path / "net.onnx"
+    onnx.save(convolutional(onnx), path)
+    out = exported(load_model(path), tmp_path / "out")
+    image = example_input(TensorSpec("image", (1, 3, 16, 16), "float32"), 0)
+    arrays = aligned(image), aligned(np.zeros((1, 5), np.float32))
+    assert call(shared(out), arrays) == 0
+    expected = runtime.InferenceSession(path).run(None, {"image": image})
+    assert compare([arrays[1]], expected).ok
+    assert (out / "src" / "constants.bin").stat().st_size >= 4 * (4 * 27 + 4 + 5 * 256)
+
+
+def convolutional(onnx: Any) -> Any:
+    """Convolution, pooling and a dense layer, their weights inside."""
+    rng = np.random.default_rng(4)
+    weights = {"kernel": (4, 3, 3, 3), "bias": (4,), "dense": (256, 5)}
+    nodes = [
+        ("Conv", ["image", "kernel", "bias"], ["c"], {"pads": [1, 1, 1, 1]}),
+        ("Relu", ["c"], ["r"], {}),
+        ("MaxPool", ["r"], ["p"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("Flatten", ["p"], ["f"], {}),
+        ("MatMul", ["f", "dense"], ["m"], {}),
+        ("Softmax", ["m"], ["scores"], {}),
+    ]
+    helper = onnx.helper
+    edge = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("image", [1, 3, 16, 16]), ("scores", [1, 5]))
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(kind, ins, outs, **attrs) for kind, ins, outs, attrs in nodes],
+        "net",
+        edge[:1],
+        edge[1:],
+        [
+            onnx.numpy_helper.from_array(rng.uniform(-1, 1, shape).astype(np.float32), name)
+            for name, shape in weights.items()
+        ],
     )
-    assert said.splitlines()[-1].endswith(": right")
-    listing = run("riscv64-linux-gnu-objdump", "-d", "src/kernels.o", cwd=out)
-    assert "vfmacc.vf" in listing
-    undefined = Toolset("riscv64").undefined(out / "lib" / "matmul.o")
-    assert undefined - PLAIN_LIBC - {"memset", "memcpy"} - THREADS == set()
-
-
-def blocks(project_dir: Path) -> list[str]:
-    text = (project_dir / "docs" / "export.md").read_text(encoding="utf-8")
-    return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.parametrize("number", range(3))
-def test_documented_commands_run_as_written(number: int, project_dir: Path, tmp_path: Path) -> None:
-    snippet = blocks(project_dir)[number]
-    if "riscv64" in snippet:
-        need_riscv()
-    if "cmake" in snippet and not shutil.which("cmake"):
-        pytest.skip("no cmake on the path; Debian: apt install cmake")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    said = run("sh", "-e", "-c", snippet, cwd=tmp_path, PATH=path)
-    assert ": right" in said
-    assert "WRONG" not in said
-
-
-def test_command_says_what_it_wrote(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    order = ("export", "c", "op:relu:m=4,n=8", "--target", "host", "-o", out, "--json")
-    found = json.loads(run(sys.executable, "-m", "kope_tvm.cli", *order, cwd=tmp_path))
-    assert found["name"] == "relu"
-    assert "lib/librelu.a" in found["files"]
-    assert all((out / file).is_file() for file in found["files"])
-
-
-def need_riscv() -> None:
-    for tool, package in ((RISCV_CC, "gcc-riscv64-linux-gnu"), (QEMU, "qemu-user")):
-        if not shutil.which(tool):
-            pytest.skip(f"no {tool} on the path; Debian: apt install {package}")
-
-
-def emulator(vlen_bits: int) -> str:
-    return f"{QEMU} -cpu rv64,v=true,vlen={vlen_bits},elen=64,vext_spec=v1.0"
+    opset = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=8)

@@ -16,7 +16,7 @@ from onnx_graph import MICROSOFT, Graph
 
 pytestmark = pytest.mark.e2e
 
-BATCH, SIZE = 2, 8
+BATCH, SIZE = 2, 16
 
 
 class Feeds:
@@ -28,7 +28,7 @@ class Feeds:
 
     def __call__(self, *shape: int) -> str:
         name = f"x{len(self.graph.feeds)}"
-        return self.graph.feed(name, self.rng.uniform(-1, 1, shape).astype(np.float32))
+        return str(self.graph.feed(name, self.rng.uniform(-1, 1, shape).astype(np.float32)))
 
 
 def test_the_standards_equals_onnx_runtime(tmp_path: Path) -> None:

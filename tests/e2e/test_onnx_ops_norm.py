@@ -20,7 +20,7 @@ SHAPE = (2, 3, 8)
 
 def uniform(graph: Graph, name: str, *shape: int) -> str:
     rng = np.random.default_rng(len(graph.feeds))
-    return graph.feed(name, rng.uniform(-1, 1, shape).astype(np.float32))
+    return str(graph.feed(name, rng.uniform(-1, 1, shape).astype(np.float32)))
 
 
 def test_every_choice_of_inputs_equals_onnx_runtime(tmp_path: Path) -> None:
@@ -28,20 +28,24 @@ def test_every_choice_of_inputs_equals_onnx_runtime(tmp_path: Path) -> None:
     x, skip = uniform(graph, "x", *SHAPE), uniform(graph, "skip", *SHAPE)
     row = uniform(graph, "row", *SHAPE[1:])
     gamma, beta, bias = (uniform(graph, name, 8) for name in ("gamma", "beta", "bias"))
-    for number, (inputs, outputs) in enumerate([
-        ((x, skip, gamma), 1),
-        ((x, skip, gamma, beta), 4),
-        ((x, skip, gamma, beta, bias), 4),
-        ((x, skip, gamma, "", bias), 1),
-        ((x, row, gamma, beta), 1),
-    ]):
+    for number, (inputs, outputs) in enumerate(
+        [
+            ((x, skip, gamma), 1),
+            ((x, skip, gamma, beta), 4),
+            ((x, skip, gamma, beta, bias), 4),
+            ((x, skip, gamma, "", bias), 1),
+            ((x, row, gamma, beta), 1),
+        ]
+    ):
         made = [f"n{number}", "", "", f"sum{number}"][:outputs]
         graph.node("SkipLayerNormalization", inputs, made, MICROSOFT, epsilon=1e-5)
-    for number, (inputs, outputs) in enumerate([
-        ((x, skip, gamma), 4),
-        ((x, skip, gamma, bias), 4),
-        ((x, row, gamma), 1),
-    ]):
+    for number, (inputs, outputs) in enumerate(
+        [
+            ((x, skip, gamma), 4),
+            ((x, skip, gamma, bias), 4),
+            ((x, row, gamma), 1),
+        ]
+    ):
         made = [f"m{number}", "", "", f"total{number}"][:outputs]
         graph.node("SkipSimplifiedLayerNormalization", inputs, made, MICROSOFT, epsilon=1e-5)
     graph.node("SimplifiedLayerNormalization", [x, gamma], ["simple"], axis=-1, epsilon=1e-3)

@@ -43,19 +43,21 @@ class Quantized:
         shape = (count,) if count else ()
         scale = self.rng.uniform(about, 2 * about, shape).astype(np.float32)
         low = 100 if dtype is np.uint8 else -5
-        point = self.rng.integers(low, low + 10, shape).astype(dtype)
+        point: np.ndarray = np.asarray(self.rng.integers(low, low + 10, shape), dtype)
         return [self.graph.weight(self.name(), scale), self.graph.weight(self.name(), point)]
 
 
 def test_matmul_equals_onnx_runtime(tmp_path: Path) -> None:
     graph = Graph(tmp_path)
     make = Quantized(graph)
-    for number, (left, right, dtype, columns) in enumerate([
-        ((4, 8), (8, 3), np.uint8, 0),
-        ((4, 8), (8, 3), np.uint8, 3),
-        ((2, 3, 8), (8, 5), np.int8, 0),
-        ((2, 3, 8), (2, 8, 4), np.int8, 0),
-    ]):
+    for number, (left, right, dtype, columns) in enumerate(
+        [
+            ((4, 8), (8, 3), np.uint8, 0),
+            ((4, 8), (8, 3), np.uint8, 3),
+            ((2, 3, 8), (8, 5), np.int8, 0),
+            ((2, 3, 8), (2, 8, 4), np.int8, 0),
+        ]
+    ):
         a, b = make.fed(left, dtype), make.constant(right, np.int8, columns)
         graph.node("QLinearMatMul", [*a, *b, *make.scale(0.2, dtype)], [f"y{number}"])
     graph.check()
@@ -66,12 +68,14 @@ def test_matmul_by_hand(tmp_path: Path) -> None:
     graph = Graph(tmp_path)
     a = graph.feed("a", np.full((1, 4), 130, np.uint8))
     b = graph.weight("b", np.full((4, 1), 3, np.int8))
-    points = [graph.weight(n, np.array(v, t)) for n, v, t in (
-        ("pa", 128, np.uint8), ("pb", 0, np.int8), ("py", 10, np.uint8)
-    )]
+    points = [
+        graph.weight(n, np.array(v, t))
+        for n, v, t in (("pa", 128, np.uint8), ("pb", 0, np.int8), ("py", 10, np.uint8))
+    ]
     scales = [graph.weight(f"s{v}", np.array(v, np.float32)) for v in (0.5, 0.25)]
     graph.node(
-        "QLinearMatMul", [a, scales[0], points[0], b, scales[1], points[1], scales[0], points[2]],
+        "QLinearMatMul",
+        [a, scales[0], points[0], b, scales[1], points[1], scales[0], points[2]],
         ["y"],
     )
     assert graph.check()["y"].tolist() == [[16]]
@@ -137,5 +141,4 @@ def test_a_scale_for_each_row_is_refused(tmp_path: Path) -> None:
     a[1] = graph.weight("rows", np.ones(4, np.float32))
     a[2] = graph.weight("points", np.zeros(4, np.uint8))
     graph.node("QLinearMatMul", [*a, *b, *make.scale(0.2, np.uint8)], ["y"])
-    assert "QLinearMatMul node the_y" in graph.refusal()
-    assert "a_scale of shape [4]: expected one scale" in graph.refusal()
+    assert graph.refusal() == ("QLinearMatMul node the_y: a_scale of shape [4]: expected one scale")

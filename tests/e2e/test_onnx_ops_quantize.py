@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="needs the Python package onnx")
+pytest.importorskip("onnx", reason="needs the Python package onnx")
 pytest.importorskip("onnxruntime", reason="needs the Python package onnxruntime")
 
+import onnx
 from onnx_graph import Graph
 
 pytestmark = pytest.mark.e2e
@@ -95,7 +96,9 @@ def test_blocks_equal_onnx_runtime(tmp_path: Path) -> None:
     """4-bit and byte constants, zero points, either axis, a last block that is not full."""
     graph = Graph(tmp_path, opset=21)
     rng = np.random.default_rng(5)
-    for number, (axis, block, shape) in enumerate([(0, 4, (8, 3)), (1, 4, (3, 10)), (1, 2, (3, 5))]):
+    for number, (axis, block, shape) in enumerate(
+        [(0, 4, (8, 3)), (1, 4, (3, 10)), (1, 2, (3, 5))]
+    ):
         blocks = list(shape)
         blocks[axis] = -(-shape[axis] // block)
         scale = graph.weight(f"s{number}", rng.uniform(0.5, 2, blocks).astype(np.float32))

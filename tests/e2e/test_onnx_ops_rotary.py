@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RotaryEmbedding, com.microsoft's and the standard's: layouts, pairings, positions, part of a head."""
+"""RotaryEmbedding, both domains': layouts, pairings, positions, part of a head."""
 
 from __future__ import annotations
 

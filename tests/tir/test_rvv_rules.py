@@ -17,6 +17,7 @@ CASES = {
         "op:matmul:m=64,n=64,k=64,dtype=float32",
         "op:matmul:m=81,n=41,k=19,dtype=float32",
         "op:matmul:m=1,n=64,k=64,dtype=float32",
+        "op:matmul:m=1,n=128,k=96,dtype=float32",
         "op:matmul_int8:m=24,n=40,k=36,dtype=int8",
     ),
     "conv2d_rvv": ("op:conv2d:n=1,ci=6,h=9,w=11,co=10,kernel=3,stride=1,pad=1,dtype=float32",),

@@ -41,15 +41,24 @@ static inline uint16_t bfloat_of(float value) {
 // Floats are n/128 in [-1, 1]; 8-bit integers any; wider ones 0 or 1.
 static inline void put(void* to, int code, int bits, size_t at, uint32_t mixed) {
   float value = (float)((int)(mixed % 257) - 128) / 128;
-  if (code == CODE_FLOAT && bits == 32) ((float*)to)[at] = value;
-  else if (code == CODE_FLOAT && bits == 64) ((double*)to)[at] = value;
-  else if (code == CODE_FLOAT) ((uint16_t*)to)[at] = half_of(value);
-  else if (code == CODE_BFLOAT) ((uint16_t*)to)[at] = bfloat_of(value);
-  else if (code == CODE_BOOL) ((uint8_t*)to)[at] = mixed & 1;
-  else if (bits == 8) ((uint8_t*)to)[at] = mixed & 255;
-  else if (bits == 16) ((uint16_t*)to)[at] = mixed & 1;
-  else if (bits == 32) ((uint32_t*)to)[at] = mixed & 1;
-  else ((uint64_t*)to)[at] = mixed & 1;
+  if (code == CODE_FLOAT && bits == 32)
+    ((float*)to)[at] = value;
+  else if (code == CODE_FLOAT && bits == 64)
+    ((double*)to)[at] = value;
+  else if (code == CODE_FLOAT)
+    ((uint16_t*)to)[at] = half_of(value);
+  else if (code == CODE_BFLOAT)
+    ((uint16_t*)to)[at] = bfloat_of(value);
+  else if (code == CODE_BOOL)
+    ((uint8_t*)to)[at] = mixed & 1;
+  else if (bits == 8)
+    ((uint8_t*)to)[at] = mixed & 255;
+  else if (bits == 16)
+    ((uint16_t*)to)[at] = mixed & 1;
+  else if (bits == 32)
+    ((uint32_t*)to)[at] = mixed & 1;
+  else
+    ((uint64_t*)to)[at] = mixed & 1;
 }
 
 static inline void* input(int number, int code, int bits, size_t count) {

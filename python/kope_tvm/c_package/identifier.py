@@ -6,72 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_TAKEN = frozenset(
-    [
-        "auto",
-        "break",
-        "case",
-        "char",
-        "const",
-        "continue",
-        "default",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "extern",
-        "float",
-        "for",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "typedef",
-        "union",
-        "unsigned",
-        "void",
-        "volatile",
-        "while",
-        "asm",
-        "bool",
-        "true",
-        "false",
-        "class",
-        "new",
-        "delete",
-        "this",
-        "template",
-        "private",
-        "public",
-        "protected",
-        "namespace",
-        "operator",
-        "typename",
-        "using",
-        "virtual",
-        "try",
-        "catch",
-        "throw",
-        "and",
-        "or",
-        "not",
-        "xor",
-        "friend",
-        "export",
-        "main",
-    ]
-)
+_KEYWORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int
+long register restrict return short signed sizeof static struct switch typedef union unsigned void
+volatile while asm bool true false class new delete this template private public protected namespace
+operator typename using virtual try catch throw and or not xor friend export main
+"""
 """Keywords of C and of C++, which reads the header too."""
+_TAKEN = frozenset(_KEYWORDS.split())
 
 
 def identifier(name: str) -> str:

@@ -13,6 +13,7 @@ from tvm.target import Target
 from kope_tvm.c_package.plan import Plan
 from kope_tvm.c_package.toolset import Toolset
 from kope_tvm.errors import KopeError, UsageError
+from kope_tvm.llvm_build import build
 from kope_tvm.native_stderr import SCOPES, without_lines
 
 FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I../include")
@@ -42,7 +43,7 @@ class Library:
         if tvm_target.get("kind") != "llvm":
             raise UsageError(f"C is for processors: expected an llvm target, not {tvm_target}")
         try:
-            built = tvm.compile(plan.kernels, target=Target(dict(tvm_target)))
+            built = build(plan.kernels, Target(dict(tvm_target)))
         except (RuntimeError, ValueError, tvm.error.InternalError) as error:
             reason = str(error).strip().splitlines()[0]
             raise KopeError(f"{self.name}: TVM cannot compile it: {reason}") from error

@@ -20,6 +20,7 @@ from kope_tvm.c_package.plan import (
 from kope_tvm.c_package.straight_line import StraightLine
 from kope_tvm.errors import UsageError
 from kope_tvm.extraction import written_params
+from kope_tvm.manifest import Manifest
 from kope_tvm.tensor_spec import TensorSpec
 
 MAX_OPERANDS = 64
@@ -33,12 +34,13 @@ def lowered(artifact: Artifact) -> Plan:
 
     A Relax model becomes one function, PrimFuncs become one each.
     """
-    if artifact.mod is None:
+    mod, manifest = artifact.mod, artifact.manifest
+    if mod is None:
         raise UsageError(
-            f"{artifact.manifest.name}: loaded from a file, which has no code left to export; "
+            f"{manifest.name}: loaded from a file, which has no code left to export; "
             "compile the model again"
         )
-    plan = _whole_model(artifact) if artifact.manifest.is_relax else _functions(artifact)
+    plan = _whole_model(mod, manifest) if manifest.is_relax else _functions(mod, manifest.entry)
     for function in plan.functions:
         _check(function)
     return plan
@@ -55,18 +57,16 @@ def _check(function: CFunction) -> None:
             )
 
 
-def _whole_model(artifact: Artifact) -> Plan:
-    manifest = artifact.manifest
-    params = _params(artifact)
-    line = StraightLine.of(artifact.mod["main"], params, manifest.name)
+def _whole_model(mod: IRModule, manifest: Manifest) -> Plan:
+    params = _params(manifest)
+    line = StraightLine.of(mod["main"], params, manifest.name)
     function = CFunction("run", "main", params, line.steps, line.arena_bytes)
     used = {step.kernel for step in line.steps if step.kernel}
-    return Plan((function,), _kernels(artifact.mod, used), line.constants)
+    return Plan((function,), _kernels(mod, used), line.constants)
 
 
-def _params(artifact: Artifact) -> tuple[Param, ...]:
-    """Inputs before outputs, whatever order a PrimFunc has them in."""
-    manifest = artifact.manifest
+def _params(manifest: Manifest) -> tuple[Param, ...]:
+    """Inputs before outputs."""
     specs = (*manifest.inputs, *manifest.outputs)
     names = identifiers(spec.name for spec in specs)
     first_output = len(manifest.inputs)
@@ -76,8 +76,7 @@ def _params(artifact: Artifact) -> tuple[Param, ...]:
     )
 
 
-def _functions(artifact: Artifact) -> Plan:
-    mod, entry = artifact.mod, artifact.manifest.entry
+def _functions(mod: IRModule, entry: str) -> Plan:
     names = sorted(str(var.name_hint) for var in mod.get_global_vars())
     wanted = ("run" if name == entry else name for name in names)
     called = identifiers((*_RESERVED, *wanted))[len(_RESERVED) :]

@@ -168,8 +168,7 @@ static int run_step(const KopeFunction* function, const KopeStep* step, void* co
     const KopeOperand* each = &operands[i];
     int64_t* shape = (int64_t*)(uintptr_t)(function->shapes + each->shape);
     char* data = place_of(function, each, params, arena);
-    tensors[i] =
-        (KopeTensor){data, CPU, 0, each->ndim, each->code, each->bits, 1, shape, NULL, 0};
+    tensors[i] = (KopeTensor){data, CPU, 0, each->ndim, each->code, each->bits, 1, shape, NULL, 0};
     arguments[i] = (KopeAny){KIND_TENSOR, 0, {.as_pointer = &tensors[i]}};
   }
   if (step->kernel) return step->kernel(NULL, arguments, (int32_t)step->num_operands, &result);

@@ -74,7 +74,7 @@ class Source:
             "",
             f"void {self.name}_set_threads(int count) {{ kope_set_threads(count); }}",
             "",
-            f"static const int64_t kope_shapes[] = {{{', '.join(map(str, shapes.values or [0]))}}};",
+            f"static const int64_t kope_shapes[] = {{{shapes}}};",
             "",
             *functions,
         )
@@ -119,6 +119,9 @@ class _Shapes:
     def __init__(self) -> None:
         self.values: list[int] = []
         self._begins: dict[tuple[int, ...], int] = {}
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.values or [0]))
 
     def begin(self, shape: tuple[int, ...]) -> int:
         """Where a shape lies."""

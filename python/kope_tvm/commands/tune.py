@@ -130,7 +130,8 @@ def spell_report(report: TuneReport, limits: Limits | None = None) -> str:
     refused = [text] if (text := _spell_refusals(report.tasks)) else []
     gains = [f"speedup: {report.gains}"] if report.tasks else []
     stays = [text for task in report.tasks if (text := _spell_untuned(task))]
-    told = [*report.notices, *spent, *refused, *stays, *gains]
+    notes = [f"{task.name}: {task.note}" for task in report.tasks if task.note]
+    told = [*report.notices, *spent, *refused, *stays, *notes, *gains]
     return "\n".join([table(headers, rows), *told, summary])
 
 

@@ -48,7 +48,7 @@ class Attention(Converter):
         causal = None
         if attr.get("is_causal", 0):
             causal = mask(bb, shape, lambda b, h, row, at: at <= row + past)
-        bias = total_bias(_mask_bias(inputs[3], shape), causal)
+        bias = total_bias(bb, _mask_bias(inputs[3], shape), causal)
         scale = attr.get("scale", shape_of(query)[-1] ** -0.5)
         out = attend(bb, query, key, value, bias, Scoring(scale, attr.get("softcap", 0.0)))
         if len(shape_of(inputs[0])) == 3:

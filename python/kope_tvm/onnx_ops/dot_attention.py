@@ -21,9 +21,7 @@ class Scoring:
 
     scale: float
     softcap: float = 0.0
-    """0 for none; else scores become `softcap * tanh(score / softcap)`."""
-    cap_first: bool = True
-    """Whether the cap comes before the bias is added."""
+    """0 for none; else scores become `softcap * tanh(score / softcap)` before a bias is added."""
 
 
 def attend(
@@ -63,12 +61,10 @@ def _wide(part: relax.Expr) -> relax.Expr:
 
 def _scored(scores: relax.Expr, bias: relax.Expr | None, scoring: Scoring) -> relax.Expr:
     scores = relax.op.multiply(scores, relax.const(scoring.scale, "float32"))
-    if scoring.softcap and scoring.cap_first:
+    if scoring.softcap:
         scores = _capped(scores, scoring.softcap)
     if bias is not None:
         scores = relax.op.add(scores, bias)
-    if scoring.softcap and not scoring.cap_first:
-        scores = _capped(scores, scoring.softcap)
     return scores
 
 
@@ -121,17 +117,16 @@ def merge_heads(data: relax.Expr) -> relax.Expr:
     )
 
 
-def with_past(
-    bb: relax.BlockBuilder, past: relax.Expr | None, new: relax.Expr
-) -> relax.Expr:
+def with_past(bb: relax.BlockBuilder, past: relax.Expr | None, new: relax.Expr) -> relax.Expr:
     """Keys or values of the past before the new ones, along the sequence."""
     return new if past is None else bb.emit(relax.op.concat([past, new], axis=2))
 
 
-def total_bias(*parts: relax.Expr | None) -> relax.Expr | None:
-    """The sum of those that are there."""
+def total_bias(bb: relax.BlockBuilder, *parts: relax.Expr | None) -> relax.Expr | None:
+    """The sum of those that are there, in float32."""
     total: Any = None
     for part in parts:
         if part is not None:
-            total = _wide(part) if total is None else relax.op.add(total, _wide(part))
-    return total
+            wide = _wide(bb.normalize(part))
+            total = wide if total is None else relax.op.add(total, wide)
+    return None if total is None else bb.normalize(total)

@@ -98,20 +98,31 @@ class GroupQueryAttention(Converter):
 
     operators = ("com.microsoft::GroupQueryAttention",)
     attributes = {
+        "causal": (1,),
         "do_rotary": ANY,
         "k_quant_type": ("NONE",),
         "kv_cache_bit_width": (0,),
         "kv_num_heads": ANY,
         "local_window_size": ANY,
         "num_heads": ANY,
+        "k_norm_epsilon": ANY,
+        "q_norm_epsilon": ANY,
+        "qk_norm_epsilon": ANY,
         "qk_output": (0,),
+        "sliding_window_cache": (0,),
         "rotary_interleaved": ANY,
         "scale": ANY,
         "smooth_softmax": ANY,
         "softcap": ANY,
         "v_quant_type": ("NONE",),
     }
-    refused_inputs = {12: "k_scale", 13: "v_scale"}
+    refused_inputs = {
+        12: "k_scale",
+        13: "v_scale",
+        14: "q_norm_weight",
+        15: "k_norm_weight",
+        16: "query_seqlens",
+    }
     refused_outputs = {3: "output_qk"}
 
     @classmethod
@@ -127,7 +138,7 @@ class GroupQueryAttention(Converter):
         key = cache.updated(bb, inputs[_PAST_KEY], key, lengths)
         value = cache.updated(bb, inputs[_PAST_VALUE], value, lengths)
         bias = total_bias(
-            cache.bias(bb, lengths, attr.get("local_window_size", -1)), inputs[_BIAS]
+            bb, cache.bias(bb, lengths, attr.get("local_window_size", -1)), inputs[_BIAS]
         )
         scale = attr.get("scale", 0.0) or shape_of(query)[-1] ** -0.5
         scoring = Scoring(scale, attr.get("softcap", 0.0))

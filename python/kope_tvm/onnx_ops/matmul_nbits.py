@@ -70,8 +70,8 @@ class _Product:
     ) -> te.Tensor:
         """Rows of `left` by the unpacked columns; sums of float16 are float32."""
         weights = self._dequantized(left, packed, scales, rest)
-        k = te.reduce_axis((0, self.stored.depth), name="k")
-        shape = (left.shape[0], self.stored.columns)
+        k = te.reduce_axis((0, _extent(self.stored.depth)), name="k")
+        shape = (left.shape[0], _extent(self.stored.columns))
         sums = te.compute(
             shape,
             lambda i, j: te.sum(_wide(left[i, k]) * _wide(weights[j, k]), axis=k),
@@ -99,7 +99,13 @@ class _Product:
                 value = (value - (1 << (stored.bits - 1))).astype(left.dtype)
             return value * scales[j, block]
 
-        return te.compute((stored.columns, stored.depth), weight, name="dequantize")
+        shape = (_extent(stored.columns), _extent(stored.depth))
+        return te.compute(shape, weight, name="dequantize")
+
+
+def _extent(extent: int) -> tirx.IntImm:
+    """As wide as Relax's own: a narrower one is widened, and with it the arithmetic on bytes."""
+    return tirx.IntImm("int64", extent)
 
 
 def _wide(value: tirx.Expr) -> tirx.Expr:

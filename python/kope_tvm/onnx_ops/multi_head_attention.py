@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import relax, tirx
@@ -54,7 +54,7 @@ class MultiHeadAttention(Converter):
             causal = mask(bb, (1, *shape[1:]), lambda b, h, row, at: at <= row + past)
         padding = _padding(bb, inputs[4], shape, attr.get("mask_filter_value", _MASKED))
         scale = attr.get("scale", 0.0) or shape_of(query)[-1] ** -0.5
-        bias = total_bias(causal, padding, inputs[5])
+        bias = total_bias(bb, causal, padding, inputs[5])
         out = attend(bb, query, key, value, bias, Scoring(scale))
         return result([merge_heads(out), key, value], attr)
 
@@ -74,33 +74,26 @@ def _biased(
 
 
 def _padding(
-    bb: relax.BlockBuilder, given: relax.Expr | None, shape: tuple[int, int, int, int], masked: float
+    bb: relax.BlockBuilder,
+    given: relax.Expr | None,
+    shape: tuple[int, int, int, int],
+    masked: float,
 ) -> relax.Expr | None:
     if given is None:
         return None
     batch, _, rows, keys = shape
     found = shape_of(given)
-    if found == (batch,):
-
-        def is_seen(b: Any, h: Any, row: Any, at: Any, lengths: Any) -> tirx.Expr:
-            return at < lengths[b]
-
-    elif found == (batch, keys):
-
-        def is_seen(b: Any, h: Any, row: Any, at: Any, kept: Any) -> tirx.Expr:
-            return kept[b, at] > 0
-
-    elif found == (batch, rows, keys):
-
-        def is_seen(b: Any, h: Any, row: Any, at: Any, kept: Any) -> tirx.Expr:
-            return kept[b, row, at] > 0
-
-    else:
+    seen: dict[tuple[int, ...], Callable[..., tirx.Expr]] = {
+        (batch,): lambda b, h, row, at, lengths: at < lengths[b],
+        (batch, keys): lambda b, h, row, at, kept: kept[b, at] > 0,
+        (batch, rows, keys): lambda b, h, row, at, kept: kept[b, row, at] > 0,
+    }
+    if found not in seen:
+        expected = " or ".join(str(list(each)) for each in seen)
         raise ModelError(
-            f"key_padding_mask of shape {list(found)} is not supported; expected {[batch]}, "
-            f"{[batch, keys]} or {[batch, rows, keys]}"
+            f"key_padding_mask of shape {list(found)} is not supported; expected {expected}"
         )
-    return mask(bb, shape, is_seen, given, unseen=masked)
+    return mask(bb, shape, seen[found], given, unseen=masked)
 
 
 CONVERTERS = (MultiHeadAttention,)

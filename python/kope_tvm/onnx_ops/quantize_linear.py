@@ -48,7 +48,9 @@ class DequantizeLinear(Converter):
         refuse_dtype(inputs[1], "scale", _FLOATS)
         given = attr.get("output_dtype", 0)
         out_dtype = get_type(given) if given else dtype_of(inputs[1])
-        return dequantize(bb, inputs[0], inputs[1], inputs[2], _granularity(inputs, attr), out_dtype)
+        return dequantize(
+            bb, inputs[0], inputs[1], inputs[2], _granularity(inputs, attr), out_dtype
+        )
 
 
 class QuantizeLinear(Converter):

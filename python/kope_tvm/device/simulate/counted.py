@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kope_tvm.device.simulate.calibration import MARK as MARK
@@ -66,4 +66,4 @@ def _records(regions_dir: Path, mark: str) -> Iterator[tuple[int, Counted]]:
         written = path.read_bytes()
         for position in range(0, len(written) - _RECORD.size + 1, _RECORD.size):
             ended, cycles, clock_hz, *counters = _RECORD.unpack_from(written, position)
-            yield ended, Counted(cycles, float(clock_hz), *counters, mark)
+            yield ended, replace(Counted(cycles, float(clock_hz), *counters), mark=mark)
