@@ -12,7 +12,7 @@ CXX_SOURCES := $(wildcard passes/*/*.cc passes/*/*.h)
 SERVER_SOURCES := $(shell find python/kope_tvm/device/server -name '*.cc' -o -name '*.h')
 
 # What the tests use of Debian; each test that needs one skips and names it where it is missing.
-DEBIAN_PACKAGES := postgresql chromium device-tree-compiler g++-riscv64-linux-gnu llvm-22 qemu-user
+DEBIAN_PACKAGES := postgresql chromium cmake device-tree-compiler g++-riscv64-linux-gnu llvm-22 qemu-user
 
 # The demo's model comes in the wheel of a package that is not itself installed: its code wants OpenCV.
 MODEL_WHEEL := rapidocr-onnxruntime==1.4.4

@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from kope_tvm.schedules import nibbles, sums, widening
+from kope_tvm.schedules import nibbles, sums, vmadot, widening
 
-__all__ = ["nibbles", "sums", "widening"]
+__all__ = ["nibbles", "sums", "vmadot", "widening"]

@@ -53,8 +53,9 @@ def _made_by(model: Model, artifact: Artifact, gate: str) -> Iterator[str]:
     yield f"target: {json.dumps(dict(manifest.tvm_target))}"
     yield f"experience: {coverage}"
     for name, lane, gain in zip(coverage.hit, coverage.lanes, coverage.gains, strict=True):
-        beside = f"{gain:.2f}x the untuned function" if gain else "never timed beside the untuned"
-        yield f"function {name}: task {_task_key(model, name)}, by {lane}, {beside}"
+        passed = f"passed at {gain:.2f}x the untuned function" if gain else "not on record"
+        found = f"task {_task_key(model, name)}, by {lane}"
+        yield f"function {name}: {found}; numerics and performance gates: {passed}"
     for name in coverage.fallback:
         yield f"function {name}: task {_task_key(model, name)}, untuned"
     yield from (f"left out: {reason}" for reason in coverage.failed)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from tvm import ir, relax
 
 from kope_tvm.comparison import compare
 from kope_tvm.compilation import compile_model
@@ -95,6 +96,18 @@ class Graph:
         except ModelError as error:
             return str(error).removeprefix(f"{path}: ")
         raise AssertionError("the model was converted")
+
+
+def constants(func: relax.Function) -> list[np.ndarray]:
+    """Every constant of an imported model."""
+    found: list[np.ndarray] = []
+
+    def visit(expr: Any) -> None:
+        if isinstance(expr, ir.GenericConst):
+            found.append(expr.value.numpy())
+
+    relax.analysis.post_order_visit(func, visit)
+    return found
 
 
 def _edge(name: str, array: np.ndarray) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,10 @@ from kope_tvm.comparison import compare
 from kope_tvm.errors import UsageError
 from kope_tvm.evidence import example_input
 from kope_tvm.model import load_model
+from kope_tvm.performance import Comparison
+from kope_tvm.settled import Settled
 from kope_tvm.tensor_spec import TensorSpec
+from kope_tvm.workbench import state_of
 
 pytestmark = pytest.mark.e2e
 
@@ -88,6 +90,8 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("tuned")
     model = load_model(MATMUL)
     work_dir = parallel_records(model, base / "work")
+    found = Comparison(correct=True, suspicious=False, faster=True, gain=4.0, needed=1.03)
+    Settled(work_dir).note(state_of(model.mod), 1, found)
     folder: Path = exported(model, base / "out", work_dir=work_dir)
     return folder
 
@@ -109,7 +113,9 @@ def test_it_carries_what_made_it(tuned: Path) -> None:
     made_by = ctypes.c_char * 4096
     text = made_by.in_dll(shared(tuned), "k_made_by").value.decode()
     assert all(f"// {line}" in header for line in text.splitlines())
-    assert re.search(r"^function main: task [0-9a-f]{16}, by decisions", text, re.MULTILINE)
+    key = state_of(load_model(MATMUL).mod)
+    assert f"function main: task {key}, by decisions; " in text
+    assert "numerics and performance gates: passed at 4.00x the untuned function\n" in text
     assert "experience: 1 of 1 functions tuned, 0 fell back" in text
     assert "model gate: passed: against" in text
 

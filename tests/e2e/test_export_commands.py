@@ -7,19 +7,28 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from export_checks import PLAIN_LIBC, RISCV_CC, THREADS, emulator, exported, need_riscv, run
 
 from kope_tvm import registry
 from kope_tvm.c_package.toolset import Toolset
+from kope_tvm.cli import main
 from kope_tvm.machine import load_target, tvm_target
 from kope_tvm.model import load_model
 from kope_tvm.operators import parse_operator
 
 pytestmark = pytest.mark.e2e
+
+RIGHT = "run: matmul: 820 values, largest error"
+
+
+def order(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["export", *arguments])
 
 
 def test_scheduled_matmul_is_right_on_an_emulated_board(tmp_path: Path) -> None:
@@ -33,34 +42,65 @@ def test_scheduled_matmul_is_right_on_an_emulated_board(tmp_path: Path) -> None:
         "make", "check", f"CC={RISCV_CC}", "LDFLAGS=-static", f"RUN={emulator(256)}", cwd=out
     )
     assert said.splitlines()[-1].endswith(": right")
+    shorter = [*emulator(128).split(), "./main"]
+    refused = subprocess.run(shorter, cwd=out, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "run: the vectors of this machine are shorter than" in refused.stderr
     listing = run("riscv64-linux-gnu-objdump", "-d", "src/kernels.o", cwd=out)
     assert "vfmacc.vf" in listing
     undefined = Toolset("riscv64").undefined(out / "lib" / "matmul.o")
     assert undefined - PLAIN_LIBC - {"memset", "memcpy"} - THREADS == set()
 
 
-def blocks(project_dir: Path) -> list[str]:
-    text = (project_dir / "docs" / "export.md").read_text(encoding="utf-8")
-    return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.parametrize("number", range(3))
-def test_documented_commands_run_as_written(number: int, project_dir: Path, tmp_path: Path) -> None:
-    snippet = blocks(project_dir)[number]
-    if "riscv64" in snippet:
-        need_riscv()
-    if "cmake" in snippet and not shutil.which("cmake"):
-        pytest.skip("no cmake on the path; Debian: apt install cmake")
+def as_written(snippet: str, folder: Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    said = run("sh", "-e", "-c", snippet, cwd=tmp_path, PATH=path)
-    assert ": right" in said
-    assert "WRONG" not in said
+    said: str = run("sh", "-e", "-c", snippet, cwd=folder, PATH=path)
+    return said
+
+
+def snippets(project_dir: Path) -> tuple[str, ...]:
+    """Of docs/export.md: with make, with CMake, for a board."""
+    text = (project_dir / "docs" / "export.md").read_text(encoding="utf-8")
+    found = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(found) == 3
+    return tuple(found)
+
+
+def test_documented_commands_run_as_written(project_dir: Path, tmp_path: Path) -> None:
+    if not shutil.which("cmake"):
+        pytest.skip("no cmake on the path; Debian: apt install cmake")
+    with_make, with_cmake, _ = snippets(project_dir)
+    for snippet in (with_make, with_cmake):
+        assert RIGHT in as_written(snippet, tmp_path)
+
+
+def test_documented_commands_for_a_board_run_as_written(project_dir: Path, tmp_path: Path) -> None:
+    need_riscv()
+    _, _, for_a_board = snippets(project_dir)
+    said = as_written(for_a_board, tmp_path)
+    assert re.search(r"^run: T_softmax_norm: 911 values, .* allowed: right$", said, re.MULTILINE)
 
 
 def test_command_says_what_it_wrote(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    order = ("export", "c", "op:relu:m=4,n=8", "--target", "host", "-o", out, "--json")
-    found = json.loads(run(sys.executable, "-m", "kope_tvm.cli", *order, cwd=tmp_path))
+    done = order("c", "op:relu:m=4,n=8", "--target", "host", "-o", str(out), "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
     assert found["name"] == "relu"
     assert "lib/librelu.a" in found["files"]
     assert all((out / file).is_file() for file in found["files"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("c", "op:relu:m=4,n=8", "--name", "int"), "--name 'int': expected a name that C accepts"),
+        (("c", "op:relu:m=4,n=8", "--work-dir", "none"), "--work-dir none: no such folder"),
+        (("pascal", "op:relu:m=4,n=8"), "'pascal' is not"),
+    ],
+)
+def test_a_wrong_call_is_refused(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    done = order(*arguments, "--target", "host", "-o", str(tmp_path / "out"))
+    assert done.exit_code == 2
+    assert message in done.output
+    assert not (tmp_path / "out").exists()

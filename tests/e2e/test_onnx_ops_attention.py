@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("onnx", reason="needs the Python package onnx")
 pytest.importorskip("onnxruntime", reason="needs the Python package onnxruntime")
 
+import onnx
 from onnx_graph import MICROSOFT, Graph
 
 pytestmark = pytest.mark.e2e
@@ -163,9 +164,20 @@ def test_what_is_not_covered_is_refused_by_name(tmp_path: Path) -> None:
     make = GroupQuery(graph)
     make.add("whole", 5, [5, 5], 5, 0)
     graph.nodes[0].output.append("scores")
-    graph.nodes[0].attribute.append(__import__("onnx").helper.make_attribute("qk_output", 1))
+    graph.nodes[0].attribute.append(onnx.helper.make_attribute("qk_output", 1))
     assert graph.refusal() == (
         "com.microsoft.GroupQueryAttention node the_whole_y: attribute qk_output=1 is not "
         "supported; expected 0; com.microsoft.GroupQueryAttention node the_whole_y: output "
         "output_qk is not supported"
+    )
+
+
+def test_a_total_length_of_the_run_is_refused(tmp_path: Path) -> None:
+    graph = Graph(tmp_path)
+    make = GroupQuery(graph)
+    make.add("step", 1, [7, 7], 7, 6)
+    graph.nodes[0].input[6] = graph.feed("total", np.array(7, np.int32))
+    assert graph.refusal().startswith(
+        "com.microsoft.GroupQueryAttention node the_step_y: total_sequence_length is known at run "
+        "time only; "
     )

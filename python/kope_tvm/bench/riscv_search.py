@@ -54,9 +54,9 @@ def search(
     trials is then ranked at random.
     """
     found = Found()
-    for ranking in ("xgb", "random"):
+    for attempt, ranking in enumerate(("xgb", "random")):
         try:
-            _tune(bench, target, strategy, trials - found.trials, seed, ranking, found)
+            _tune(bench, target, strategy, trials - found.trials, seed + attempt, ranking, found)
         except TVM_ERRORS as error:
             found.reasons.append(f"the search ended: {str(error)[-160:]}")
             continue

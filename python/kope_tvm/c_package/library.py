@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from tvm.target import Target
 from kope_tvm.c_package.plan import Plan
 from kope_tvm.c_package.toolset import Toolset
 from kope_tvm.errors import KopeError, UsageError
+from kope_tvm.host import isa_of
 from kope_tvm.llvm_build import build
+from kope_tvm.manifest import Manifest
 from kope_tvm.native_stderr import SCOPES, without_lines
 
 FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I../include")
@@ -59,15 +61,23 @@ class Library:
         everything = self.tools.run("nm", ["kernels.o"], self.sources)
         return _PARALLEL in everything
 
-    def link(self, plan: Plan, num_threads: int, made: Path) -> None:
+    def describe_machine(self, manifest: Manifest) -> None:
+        """Write what runtime.c is told of the target."""
+        lines = [f"#define KOPE_THREADS {manifest.num_cores}"]
+        lines += [] if self.is_parallel else ["#define KOPE_SERIAL"]
+        features = [str(each).lstrip("+") for each in _features(manifest)]
+        if self.tools.machine == "riscv64" and isa_of(features).vlen_bits:
+            lines.append(f"#define KOPE_VLEN_BITS {isa_of(features).vlen_bits}")
+        text = "\n".join(["#pragma once", *(_once(line) for line in lines), ""])
+        (self.sources / "machine.h").write_text(text, encoding="utf-8")
+
+    def link(self, plan: Plan, made: Path) -> None:
         """Write the object; KopeError where it needs more of TVM than the runtime has."""
-        defines = [f"-DKOPE_THREADS={num_threads}"]
-        defines += [] if self.is_parallel else ["-DKOPE_SERIAL"]
         files = [f"{self.name}.c", "runtime.c", *(["constants.S"] if plan.constants else [])]
         objects = []
         for file in files:
             objects.append(f"{Path(file).stem}.o")
-            self.tools.run("gcc", [*FLAGS, *defines, "-c", file, "-o", objects[-1]], self.sources)
+            self.tools.run("gcc", [*FLAGS, "-c", file, "-o", objects[-1]], self.sources)
         self.tools.run("ld", ["-r", "-o", made, *objects, "kernels.o"], self.sources)
         for each in objects:
             (self.sources / each).unlink()
@@ -84,3 +94,13 @@ class Library:
         """The symbols that a user sees."""
         names = ("made_by", "message", "set_threads", *(each.name for each in plan.functions))
         return tuple(f"{self.name}_{each}" for each in names)
+
+
+def _features(manifest: Manifest) -> Sequence[object]:
+    found = manifest.tvm_target.get("mattr")
+    return found if isinstance(found, (list, tuple)) else ()
+
+
+def _once(define: str) -> str:
+    """A compiler's option may say it otherwise."""
+    return f"#ifndef {define.split()[1]}\n{define}\n#endif"

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "machine.h"
+
 #ifndef KOPE_SERIAL
 #include <pthread.h>
 #endif
@@ -176,11 +178,23 @@ static int run_step(const KopeFunction* function, const KopeStep* step, void* co
   return 0;
 }
 
+// Code for longer vectors computes wrong values on shorter ones.
+static int is_able(void) {
+#ifdef KOPE_VLEN_BITS
+  uintptr_t vector_bytes;
+  __asm__("csrr %0, 0xc22" : "=r"(vector_bytes));
+  return vector_bytes * 8 >= KOPE_VLEN_BITS;
+#else
+  return 1;
+#endif
+}
+
 int kope_run(const KopeFunction* function, void* const* params) {
   for (int i = 0; i < function->num_params; ++i) {
     if (!params[i]) return KOPE_NULL;
     if ((uintptr_t)params[i] % KOPE_ALIGNMENT) return KOPE_UNALIGNED;
   }
+  if (!is_able()) return KOPE_MACHINE;
   char* arena = NULL;
   if (function->arena_size && !(arena = allocate(function->arena_size))) return KOPE_NO_MEMORY;
   int status = 0;
@@ -203,6 +217,8 @@ const char* kope_message(int code) {
       return "no memory for intermediate results";
     case KOPE_REFUSED:
       return refusal[0] ? refusal : "a kernel failed";
+    case KOPE_MACHINE:
+      return "the vectors of this machine are shorter than those that it is compiled for";
     default:
       return "no such code";
   }

@@ -7,7 +7,7 @@
 
 #define KOPE_ALIGNMENT 64
 
-enum { KOPE_OK, KOPE_NULL, KOPE_UNALIGNED, KOPE_NO_MEMORY, KOPE_REFUSED };
+enum { KOPE_OK, KOPE_NULL, KOPE_UNALIGNED, KOPE_NO_MEMORY, KOPE_REFUSED, KOPE_MACHINE };
 enum { KOPE_PARAM, KOPE_ARENA, KOPE_CONSTANT };
 
 // An argument of a kernel and a tensor, as TVM's C interface has them.

@@ -36,8 +36,9 @@ class C:
         library = Library(self._name, Toolset(machine), _folder(out_dir, "src"))
         self._write_sources(plan, out_dir)
         library.compile_kernels(plan, artifact.target)
+        library.describe_machine(artifact.manifest)
         made = _folder(out_dir, "lib") / f"{self._name}.o"
-        library.link(plan, artifact.manifest.num_cores, made)
+        library.link(plan, made)
         archive = made.with_name(f"lib{self._name}.a")
         archive.unlink(missing_ok=True)
         library.tools.run("ar", ["rcsD", archive.name, made.name], made.parent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kope_tvm import static_checks
 from kope_tvm.candidate import Candidate
+from kope_tvm.imported_code import IMPORT_LLVM, is_of_intrinsics
 from kope_tvm.outcome import Verdict, accept, refuse
 from kope_tvm.task import Task
 from kope_tvm.untuned import of_untuned, scheduled_func
@@ -40,6 +41,8 @@ class Annotations:
         found = frozenset(key for key in found if not key.startswith(_PREFIX))
         if found:
             found -= of_untuned(static_checks.annotation_keys, task)
+        if IMPORT_LLVM in found and is_of_intrinsics(candidate):
+            found -= {IMPORT_LLVM}
         if not found:
             return accept("annotations")
         reason = f"{len(found)} annotations that are no hints in {task.name}, first {min(found)}"
