@@ -20,16 +20,17 @@ def relu() -> Exportable:
     return exportable(load_model("op:relu:m=4,n=8"), load_target("host"), None)
 
 
+@pytest.mark.parametrize("name", ["rectify", "runtime", "check"])
 @pytest.mark.parametrize("kind", registry.names("exporters"))
 def test_an_exporter_writes_what_it_says_into_its_folder_only(
-    kind: str, relu: Exportable, tmp_path: Path
+    kind: str, name: str, relu: Exportable, tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()
-    exporter = registry.load("exporters", kind)("rectify", relu.evidence)
+    exporter = registry.load("exporters", kind)(name, relu.evidence)
     files = exporter.export(relu.artifact, tmp_path / "out")
     found = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert sorted(files) == sorted(found)
-    assert any("rectify" in path.name for path in found)
+    assert any(name in path.name for path in found)
 
 
 @pytest.mark.parametrize("kind", registry.names("exporters"))

@@ -16,7 +16,7 @@ from kope_tvm.comparison import compare
 from kope_tvm.compilation import compile_model
 from kope_tvm.errors import ModelError
 from kope_tvm.model import load_model
-from kope_tvm.onnx_reference import OnnxReference
+from kope_tvm.onnx_reference import OnnxReference, version
 from kope_tvm.target import TargetSpec
 
 HOST = TargetSpec("host", {"kind": "llvm", "num-cores": 2})
@@ -96,6 +96,11 @@ class Graph:
         except ModelError as error:
             return str(error).removeprefix(f"{path}: ")
         raise AssertionError("the model was converted")
+
+
+def onnxruntime_version() -> tuple[int, ...]:
+    """Major and minor version of the reference."""
+    return tuple(map(int, version().split(".")[:2]))
 
 
 def constants(func: relax.Function) -> list[np.ndarray]:

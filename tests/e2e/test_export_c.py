@@ -121,7 +121,7 @@ def test_it_carries_what_made_it(tuned: Path) -> None:
 
 
 def test_sanitizers_find_nothing(tuned: Path) -> None:
-    sources = ["example/main.c", "src/k.c", "src/runtime.c", "src/kernels.o"]
+    sources = ["example/main.c", "src/k.c", "src/kope_runtime.c", "src/kope_kernels.o"]
     flags = [*WARNINGS, "-fsanitize=address,undefined", "-fno-sanitize-recover", "-pthread"]
     defines = ["-Iinclude", "-DKOPE_THREADS=3"]
     run("gcc", *flags, *defines, *sources, "-lm", "-o", "checked", cwd=tuned)
@@ -129,7 +129,7 @@ def test_sanitizers_find_nothing(tuned: Path) -> None:
 
 
 def test_serial_build_of_the_sources_needs_no_threads(tuned: Path) -> None:
-    sources = ["example/main.c", "src/k.c", "src/runtime.c", "src/kernels.o"]
+    sources = ["example/main.c", "src/k.c", "src/kope_runtime.c", "src/kope_kernels.o"]
     run("gcc", *WARNINGS, "-Iinclude", "-DKOPE_SERIAL", *sources, "-lm", "-o", "serial", cwd=tuned)
     assert ": right" in run(tuned / "serial", cwd=tuned)
     listing = run("nm", "-u", "serial", cwd=tuned)
@@ -218,7 +218,7 @@ def test_onnx_model_equals_onnx_runtime(tmp_path: Path) -> None:
     assert call(shared(out), arrays) == 0
     expected = runtime.InferenceSession(path).run(None, {"image": image})
     assert compare([arrays[1]], expected).ok
-    assert (out / "src" / "constants.bin").stat().st_size >= 4 * (4 * 27 + 4 + 5 * 256)
+    assert (out / "src" / "kope_constants.bin").stat().st_size >= 4 * (4 * 27 + 4 + 5 * 256)
 
 
 def convolutional(onnx: Any) -> Any:

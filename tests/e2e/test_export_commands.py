@@ -46,7 +46,7 @@ def test_scheduled_matmul_is_right_on_an_emulated_board(tmp_path: Path) -> None:
     refused = subprocess.run(shorter, cwd=out, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert "run: the vectors of this machine are shorter than" in refused.stderr
-    listing = run("riscv64-linux-gnu-objdump", "-d", "src/kernels.o", cwd=out)
+    listing = run("riscv64-linux-gnu-objdump", "-d", "src/kope_kernels.o", cwd=out)
     assert "vfmacc.vf" in listing
     undefined = Toolset("riscv64").undefined(out / "lib" / "matmul.o")
     assert undefined - PLAIN_LIBC - {"memset", "memcpy"} - THREADS == set()

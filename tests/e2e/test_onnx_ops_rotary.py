@@ -70,6 +70,7 @@ def test_the_standards_equals_onnx_runtime(tmp_path: Path, interleaved: int) -> 
         "RotaryEmbedding",
         [heads, *part, places],
         ["d"],
+        num_heads=HEADS,
         interleaved=interleaved,
         rotary_embedding_dim=SIZE // 2,
     )

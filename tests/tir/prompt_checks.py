@@ -31,6 +31,7 @@ class Told:
     similarity: float = 0.9
     space: str = "sketch"
     worked: bool = True
+    state: str = ""
 
 
 @cache

@@ -27,7 +27,7 @@ def program(name: str, plan: Plan, examples: Sequence[Example]) -> str:
             "// Calls the library on inputs made here, and compares with stored values.",
             f'#include "{name}.h"',
             "",
-            '#include "check.h"',
+            '#include "kope_check.h"',
             "",
             *chain.from_iterable(parts),
             f"int main(void) {{ return {calls}; }}",

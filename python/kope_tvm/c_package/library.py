@@ -26,7 +26,7 @@ _CONSTANTS = """\
     .balign 64
     .globl kope_constants
 kope_constants:
-    .incbin "constants.bin"
+    .incbin "kope_constants.bin"
     .section .note.GNU-stack,"",%progbits
 """
 
@@ -38,7 +38,7 @@ class Library:
     name: str
     tools: Toolset
     sources: Path
-    """Holds `<name>.c`, `runtime.c` and `runtime.h`; kernels and constants are put there."""
+    """Holds `<name>.c` and the runtime; kernels and constants are put there."""
 
     def compile_kernels(self, plan: Plan, tvm_target: Mapping[str, object]) -> None:
         """Compile the PrimFuncs, and lay constants beside them."""
@@ -50,35 +50,39 @@ class Library:
             reason = str(error).strip().splitlines()[0]
             raise KopeError(f"{self.name}: TVM cannot compile it: {reason}") from error
         with without_lines(SCOPES):
-            built.mod.write_to_file(str(self.sources / "kernels.o"), "o")
+            built.mod.write_to_file(str(self.sources / "kope_kernels.o"), "o")
         if plan.constants:
-            (self.sources / "constants.bin").write_bytes(plan.constants)
-            (self.sources / "constants.S").write_text(_CONSTANTS, encoding="utf-8")
+            (self.sources / "kope_constants.bin").write_bytes(plan.constants)
+            (self.sources / "kope_constants.S").write_text(_CONSTANTS, encoding="utf-8")
 
     @property
     def is_parallel(self) -> bool:
         """Whether a kernel has a parallel loop."""
-        everything = self.tools.run("nm", ["kernels.o"], self.sources)
+        everything = self.tools.run("nm", ["kope_kernels.o"], self.sources)
         return _PARALLEL in everything
 
     def describe_machine(self, manifest: Manifest) -> None:
-        """Write what runtime.c is told of the target."""
+        """Write what kope_runtime.c is told of the target."""
         lines = [f"#define KOPE_THREADS {manifest.num_cores}"]
         lines += [] if self.is_parallel else ["#define KOPE_SERIAL"]
         features = [str(each).lstrip("+") for each in _features(manifest)]
         if self.tools.machine == "riscv64" and isa_of(features).vlen_bits:
             lines.append(f"#define KOPE_VLEN_BITS {isa_of(features).vlen_bits}")
         text = "\n".join(["#pragma once", *(_once(line) for line in lines), ""])
-        (self.sources / "machine.h").write_text(text, encoding="utf-8")
+        (self.sources / "kope_machine.h").write_text(text, encoding="utf-8")
 
     def link(self, plan: Plan, made: Path) -> None:
         """Write the object; KopeError where it needs more of TVM than the runtime has."""
-        files = [f"{self.name}.c", "runtime.c", *(["constants.S"] if plan.constants else [])]
+        files = [
+            f"{self.name}.c",
+            "kope_runtime.c",
+            *(["kope_constants.S"] if plan.constants else []),
+        ]
         objects = []
         for file in files:
             objects.append(f"{Path(file).stem}.o")
             self.tools.run("gcc", [*FLAGS, "-c", file, "-o", objects[-1]], self.sources)
-        self.tools.run("ld", ["-r", "-o", made, *objects, "kernels.o"], self.sources)
+        self.tools.run("ld", ["-r", "-o", made, *objects, "kope_kernels.o"], self.sources)
         for each in objects:
             (self.sources / each).unlink()
         missing = [s for s in sorted(self.tools.undefined(made)) if s.startswith(_OF_TVM)]

@@ -24,7 +24,7 @@ from kope_tvm.manifest import Manifest
 from kope_tvm.tensor_spec import TensorSpec
 
 MAX_OPERANDS = 64
-"""Of runtime.c."""
+"""Of kope_runtime.c."""
 _RESERVED = ("message", "made_by", "set_threads")
 """What every library has beside its functions."""
 

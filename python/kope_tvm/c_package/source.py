@@ -61,7 +61,7 @@ class Source:
         return _lines(
             *(f"// {line}" for line in self.made_by),
             f'#include "{self.name}.h"',
-            '#include "runtime.h"',
+            '#include "kope_runtime.h"',
             "",
             *(_KERNEL.format(each) for each in self.plan.symbols),
             *(["extern const char kope_constants[];"] if self.plan.constants else []),

@@ -50,7 +50,7 @@ class C:
         source = Source(self._name, plan, self._evidence.made_by)
         _write(_folder(out_dir, "include") / f"{self._name}.h", source.header())
         _write(out_dir / "src" / f"{self._name}.c", source.code())
-        for name in ("runtime.c", "runtime.h"):
+        for name in ("kope_runtime.c", "kope_runtime.h"):
             copyfile(_TEXTS / name, out_dir / "src" / name)
 
     def _write_project(self, project: Project, plan: Plan, out_dir: Path) -> None:
@@ -60,7 +60,7 @@ class C:
         example = _folder(out_dir, "example")
         _write(example / "main.c", program(self._name, plan, self._evidence.examples))
         _write(example / "CMakeLists.txt", project.cmake_example())
-        copyfile(_TEXTS / "check.h", example / "check.h")
+        copyfile(_TEXTS / "kope_check.h", example / "kope_check.h")
 
 
 def _folder(out_dir: Path, *names: str) -> Path:

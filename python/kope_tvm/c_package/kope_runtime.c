@@ -2,12 +2,12 @@
 // Calls kernels in their order, and is the part of a runtime that they ask for: memory, errors and
 // parallel loops.
 #define _POSIX_C_SOURCE 200809L
-#include "runtime.h"
+#include "kope_runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine.h"
+#include "kope_machine.h"
 
 #ifndef KOPE_SERIAL
 #include <pthread.h>
