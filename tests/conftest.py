@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("TVM_NUM_THREADS", "2")
 # A new memory is to hold what its test puts there.
 os.environ.setdefault("KOPE_SEED", "off")
+# What was found out about this machine outside the tests must not reach them.
+if "KOPE_HOME" not in os.environ:
+    os.environ["KOPE_HOME"] = tempfile.mkdtemp(prefix="kope-tests-")
+    atexit.register(shutil.rmtree, os.environ["KOPE_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -9,15 +9,14 @@ and log (whoever compiles a record later: it must run as it was measured), and a
 
 from __future__ import annotations
 
-import contextlib
 import importlib.abc
 import importlib.machinery
-import inspect
 import sys
-from collections.abc import Iterator, Sequence
-from types import FrameType, ModuleType
+from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
+from kope_tvm.quick_stack import quick_stack
 from kope_tvm.versions import check_versions
 
 _INTRIN = "tvm.s_tir.tensor_intrin"
@@ -113,26 +112,3 @@ class _QuickLoader(importlib.machinery.SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         with quick_stack():
             super().exec_module(module)
-
-
-@contextlib.contextmanager
-def quick_stack() -> Iterator[None]:
-    """Replace `inspect.stack` by one that does not look for source lines."""
-    original = inspect.stack
-    inspect.stack = _stack
-    try:
-        yield
-    finally:
-        inspect.stack = original
-
-
-def _stack(context: int = 1) -> list[inspect.FrameInfo]:
-    frames: list[inspect.FrameInfo] = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        frames.append(
-            inspect.FrameInfo(frame, code.co_filename, frame.f_lineno, code.co_name, None, None)
-        )
-        frame = frame.f_back
-    return frames

@@ -36,6 +36,7 @@ from kope_tvm.bench.riscv_result import (
 )
 from kope_tvm.bench.riscv_search import Found, search
 from kope_tvm.bench.run import versions
+from kope_tvm.device.simulate.calibration import mark_of
 from kope_tvm.target import TargetSpec
 
 TARGET = "spacemit-k1"
@@ -148,11 +149,12 @@ def run_riscv(
     """Run the suite; without `scratch` what was made is forgotten once the run is complete."""
     folder = scratch or Path(tempfile.gettempdir()) / f"kope-bench-riscv-{target}-{trials}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    made = _Bench(folder, one_core(target), trials, seed, say)
+    spec = one_core(target)
+    made = _Bench(folder, spec, trials, seed, say)
     found = tuple(made.operator(spec) for spec in operators)
     if scratch is None:
         shutil.rmtree(folder)
-    return RiscvBench(target, trials, versions(), found)
+    return RiscvBench(target, trials, versions(), found, mark_of(spec))
 
 
 def report(found: RiscvBench, json_file: Path | None) -> None:

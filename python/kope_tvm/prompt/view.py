@@ -58,7 +58,6 @@ class Transition(Protocol):
         ...
 
 
-
 class Fix(Protocol):
     """What was done about a failure like this one before."""
 
