@@ -11,6 +11,7 @@ import tvm
 from tvm.s_tir.meta_schedule import SearchStrategy, search_strategy
 
 from kope_tvm import plugin
+from kope_tvm.quick_stack import quick_stack
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,7 @@ def test_installing_twice_and_uninstalling_once_leaves_tvm_as_it_was() -> None:
 
 def test_the_quick_stack_gives_frames_without_source_and_goes_away() -> None:
     original = inspect.stack
-    with plugin.quick_stack():
+    with quick_stack():
         (here, *_) = inspect.stack()
         assert here.frame is inspect.currentframe()
         assert here.function == "test_the_quick_stack_gives_frames_without_source_and_goes_away"

@@ -112,7 +112,8 @@ class RiscvBench:
 def table(bench: RiscvBench) -> Table:
     """Kope's cycles, and its speed over each other contender; geomeans last."""
     peers = [name for name in CONTENDERS if name != KOPE]
-    title = f"suite riscv on one core of {bench.target} ({bench.mark}): how many times as fast kope is as"
+    where = f"one core of {bench.target} ({bench.mark})"
+    title = f"suite riscv on {where}: how many times as fast kope is as"
     shown = Table(title=title)
     for name in ("operator", "cycles", *peers, "right at"):
         shown.add_column(name, justify="left" if name == "operator" else "right")
