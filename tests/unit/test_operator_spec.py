@@ -71,8 +71,8 @@ def test_depthwise_reference_keeps_channels_apart() -> None:
         (
             "op:matmull",
             "unknown operator 'matmull'; known operators: attention, batch_matmul, bias_add, "
-            "conv2d, dense, depthwise_conv2d, gelu, layernorm, log, matmul, matmul_int8, matmul_nbits, "
-            "reduce_max, reduce_sum, relu, relu_chain, rmsnorm, softmax",
+            "conv2d, dense, depthwise_conv2d, gelu, layernorm, log, matmul, matmul_int8, "
+            "matmul_nbits, reduce_max, reduce_sum, relu, relu_chain, rmsnorm, softmax",
         ),
         (
             "op:matmul:q=3",
