@@ -3,7 +3,8 @@
 
 Two weights share a byte, the even one in its low half; the floats come sorted accordingly, even
 ones first. A block has one scale, which multiplies the sum of both halves and not every weight.
-Importing this module registers it: a trace that names it replays only after that.
+Importing this module registers it for both types of indices: a trace that names it replays only
+after that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from tvm.script import tirx as T
 BLOCK = 32
 """Weights that share a scale."""
 LANES = BLOCK // 2
-NAME = "kope_nibbles_32_float32"
+NAMES = {"int32": "kope_nibbles_32_float32", "int64": "kope_nibbles_32_float32_int64"}
+"""By the type of the function's indices: Relax makes int64 ones, TE int32 ones."""
 
 
 @T.prim_func(s_tir=True)
@@ -33,6 +35,26 @@ def _description(row: T.handle, col: T.handle, scale: T.handle, out: T.handle) -
                 vl, vh = T.axis.remap("SR", [lane, half])
                 c[vl] = c[vl] + a[vh, vl] * (
                     T.Cast("float32", (T.Cast("int32", b[vl]) >> (vh * 4) & 15) - 8) * s[0]
+                )
+
+
+@T.prim_func(s_tir=True)
+def _wide_description(row: T.handle, col: T.handle, scale: T.handle, out: T.handle) -> None:
+    a = T.match_buffer(row, (T.int64(2), T.int64(16)), "float32", offset_factor=1)
+    b = T.match_buffer(col, (T.int64(16),), "uint8", offset_factor=1)
+    s = T.match_buffer(scale, (T.int64(1),), "float32", offset_factor=1)
+    c = T.match_buffer(out, (T.int64(16),), "float32", offset_factor=1, scope="local")
+    with T.sblock("root"):
+        T.reads(c[0:16], a[0:2, 0:16], b[0:16], s[0:1])
+        T.writes(c[0:16])
+        for lane, half in T.grid(T.int64(16), T.int64(2)):
+            with T.sblock("update"):
+                vl, vh = T.axis.remap("SR", [lane, half])
+                c[vl] = c[vl] + a[vh, vl] * (
+                    T.Cast(
+                        "float32", (T.Cast("int32", b[vl]) >> (T.Cast("int32", vh) * 4) & 15) - 8
+                    )
+                    * s[0]
                 )
 
 
@@ -62,4 +84,5 @@ def _implementation(row: T.handle, col: T.handle, scale: T.handle, out: T.handle
         )
 
 
-TensorIntrin.register(NAME, _description, _implementation, override=True)
+for _index, _described in (("int32", _description), ("int64", _wide_description)):
+    TensorIntrin.register(NAMES[_index], _described, _implementation, override=True)

@@ -16,7 +16,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from kope_tvm.schedule_error import TVM_ERRORS
 from kope_tvm.schedules.analysis import Analysis, Block, analyse
 from kope_tvm.schedules.contraction import best_first, choose, divisors, is_worth_threads
-from kope_tvm.schedules.nibbles import BLOCK, LANES, NAME
+from kope_tvm.schedules.nibbles import BLOCK, LANES, NAMES
 from kope_tvm.schedules.operands import fuse_epilogue, is_multiply_add, settle_producers
 from kope_tvm.schedules.sums import lane_sum
 from kope_tvm.target import Facts, TargetSpec
@@ -109,7 +109,7 @@ def _tile_partial(sch: Schedule, partial: SBlockRV, task: LoopRV) -> None:
     for loop in outer:
         sch.unroll(loop)
     sch.vectorize(lanes)
-    sch.tensorize(lane, NAME)
+    sch.tensorize(lane, NAMES[str(sch.get(lane).extent.ty)])
 
 
 def _tile_sum(sch: Schedule, block: SBlockRV) -> None:

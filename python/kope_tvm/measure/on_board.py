@@ -26,6 +26,7 @@ from tvm.support import cc
 from kope_tvm.device.board import Session, open_session
 from kope_tvm.device.place import Place
 from kope_tvm.errors import KopeError
+from kope_tvm.llvm_build import build
 from kope_tvm.measure import signature
 from kope_tvm.measure.check import Check, RefusedError
 from kope_tvm.measure.image import Writer
@@ -122,7 +123,7 @@ def _linked(mod: tvm.IRModule, job: Job, name: str) -> _Library:
     assert job.place is not None
     entry, func = signature.entry(mod)
     path = Path(job.place.folder) / f"{os.getpid()}-{name}.so"
-    built = tvm.compile(mod, target=tvm.target.Target(dict(job.target)))
+    built = build(mod, tvm.target.Target(dict(job.target)))
     built.export_library(str(path), fcompile=cc.cross_compiler(job.place.linker))
     return _Library(entry, path, signature.arguments(func))
 
@@ -173,7 +174,7 @@ def _expected(job: Job, mod: tvm.IRModule, image_fd: int) -> Made:
         return Made()
     target = tvm.target.Target({"kind": "llvm", "num-cores": os.cpu_count() or 1})
     name, func = signature.entry(mod)
-    function = tvm.compile(mod, target=target).jit()[name]
+    function = build(mod, target).jit()[name]
     untuned = Reference(mod, target, signature.arguments(func), function, job.config)
     return make_cases(untuned, Writer(image_fd))
 

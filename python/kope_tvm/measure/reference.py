@@ -13,6 +13,7 @@ import numpy as np
 import tvm
 
 from kope_tvm.errors import KopeError
+from kope_tvm.llvm_build import build
 from kope_tvm.measure import lift, signature
 from kope_tvm.measure.compare import compare
 from kope_tvm.measure.config import MeasureConfig
@@ -114,7 +115,7 @@ def _hastened(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _compiled(mod: tvm.IRModule, target: Any) -> Function:
-    found: Function = tvm.compile(mod, target=target).jit()[signature.entry(mod)[0]]
+    found: Function = build(mod, target).jit()[signature.entry(mod)[0]]
     return found
 
 

@@ -24,6 +24,7 @@ import tvm
 import tvm_ffi
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
+from kope_tvm.llvm_build import build
 from kope_tvm.measure import lift, on_board, signature, timing
 from kope_tvm.measure.check import Check, RefusedError
 from kope_tvm.measure.image import Writer
@@ -108,7 +109,7 @@ def _build(job: Job, module_fd: int) -> tuple[_Built, _Built]:
 def _compile(mod: tvm.IRModule, target: tvm.target.Target) -> _Built:
     name, func = signature.entry(mod)
     arguments = signature.arguments(func)
-    lib = tvm.compile(mod, target=target).jit()
+    lib = build(mod, target).jit()
     # Looking the function up is what makes LLVM emit machine code.
     pool = max(int(target.attrs.get("num-cores", 1)), os.cpu_count() or 1)
     num_threads = pool if lift.is_parallel(mod) else 0
