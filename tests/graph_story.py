@@ -7,38 +7,26 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from experiences import SOFTMAX_FIRST
 from kope_tvm.memory import Experience, experience_key
 from kope_tvm.task import Features
 
 HOSTILE = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=2">'
 SOFTMAX, BOARD = "beef0001cafe", "llvm/spacemit-x60/rvv/256/8"
 
-GUESS = Experience(
+GUESS: Experience = replace(
+    SOFTMAX_FIRST,
     task_key=SOFTMAX,
     task_name="softmax",
     features=Features("softmax", (512,), (1024,), ("float32", "float32"), 2e6, 4e6, 4),
-    machine_key="llvm/znver5/avx512/512/2",
     state="guess",
-    parent="",
-    lane="decisions",
-    space="rule:softmax_x86",
     proposal="the first trace",
     proposer="rules",
     change="first guess",
-    round_no=1,
-    order=0,
-    accepted=True,
-    code="",
-    reason="",
-    suspicious=False,
     run_secs=(4e-3,),
     baseline_secs=8e-3,
     noise=0.012,
-    tokens=0,
-    cites=(),
-    seed=42,
     toolchain="tvm 0.27.0.post1, ffi 0.1.14.post1, llvm 22.1.8",
-    simulated=False,
     run_id="run-1",
     at=1_764_460_000.0,
 )

@@ -9,9 +9,10 @@ import pytest
 import tvm
 from tvm import te
 
+from experiences import recalled
 from kope_tvm.candidate import Candidate
 from kope_tvm.context import Context, Trial
-from kope_tvm.memory.experience import Experience, Recalled
+from kope_tvm.memory.experience import Recalled
 from kope_tvm.outcome import Measurement, accept
 from kope_tvm.panel import Panel
 from kope_tvm.proposal import (
@@ -67,36 +68,11 @@ def script(bench: Workbench) -> str:
 
 
 def _recalled(proposal: Proposal, task: Task, value: float = 1.0) -> Recalled:
-    experience = Experience(
-        task_key=task.key,
-        task_name=task.name,
-        features=task.features,
-        machine_key=task.target.key,
-        state="old",
-        parent="",
-        lane=lane_of(proposal),
-        space=space_of(proposal),
-        proposal=proposal_text(proposal),
-        proposer="chat",
-        change="",
-        round_no=1,
-        order=0,
-        accepted=True,
-        code="",
-        reason="",
-        suspicious=False,
-        run_secs=(1e-3,),
-        baseline_secs=2e-3,
-        noise=0.0,
-        tokens=0,
-        cites=(),
-        seed=1,
-        toolchain="tvm",
-        simulated=False,
-        run_id="run",
-        at=1.0,
+    why = "matmul on this machine"
+    found: Recalled = recalled(
+        proposal, task, proposer="chat", similarity=1.0, value=value, why=why
     )
-    return Recalled(experience, 1.0, value, "matmul on this machine")
+    return found
 
 
 def _ideas(

@@ -10,9 +10,10 @@ import tvm
 import tvm_ffi
 from tvm import te, tirx, topi
 
+from experiences import recalled
 from kope_tvm.candidate import Candidate
 from kope_tvm.context import Context
-from kope_tvm.memory.experience import Experience, Recalled
+from kope_tvm.memory.experience import Recalled
 from kope_tvm.memory.memory import Memory
 from kope_tvm.memory.rows import experience_key
 from kope_tvm.proposal import (
@@ -21,7 +22,6 @@ from kope_tvm.proposal import (
     Proposal,
     Rewrite,
     Step,
-    lane_of,
     proposal_text,
     space_of,
 )
@@ -75,36 +75,10 @@ def _bench(
 
 
 def _recalled(proposal: Proposal, task: Task) -> Recalled:
-    experience = Experience(
-        task_key=task.key,
-        task_name=task.name,
-        features=task.features,
-        machine_key=task.target.key,
-        state="old",
-        parent="",
-        lane=lane_of(proposal),
-        space=space_of(proposal),
-        proposal=proposal_text(proposal),
-        proposer="sketch",
-        change="",
-        round_no=1,
-        order=0,
-        accepted=True,
-        code="",
-        reason="",
-        suspicious=False,
-        run_secs=(1e-3,),
-        baseline_secs=2e-3,
-        noise=0.0,
-        tokens=0,
-        cites=(),
-        seed=1,
-        toolchain="tvm",
-        simulated=False,
-        run_id="run",
-        at=1.0,
+    found: Recalled = recalled(
+        proposal, task, proposer="sketch", similarity=0.9, value=1.0, why="matmul elsewhere"
     )
-    return Recalled(experience, 0.9, 1.0, "matmul elsewhere")
+    return found
 
 
 def _sketch(bench: Workbench) -> Decisions:

@@ -6,42 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from experiences import MATMUL_FIRST, SPEC
 from kope_tvm.memory import Experience, ExperienceGraph, Memory, experience_key
 from kope_tvm.memory.lessons import Leaders
-from kope_tvm.target import Facts, TargetSpec
-from kope_tvm.task import Features, Task
+from kope_tvm.task import Task
 
-FIRST = Experience(
-    task_key="f00d",
-    task_name="main",
-    features=Features("matmul", (512, 512), (512,), ("float32",) * 3, 2.7e8, 3e6, 1),
-    machine_key="llvm/znver5/avx512/512/2",
-    state="a",
-    parent="",
-    lane="decisions",
-    space="rule:matmul_x86",
-    proposal="pa",
-    proposer="sketch",
-    change="",
-    round_no=1,
-    order=0,
-    accepted=True,
-    code="",
-    reason="",
-    suspicious=False,
-    run_secs=(4e-3,),
-    baseline_secs=8e-3,
-    noise=0.0,
-    tokens=0,
-    cites=(),
-    seed=42,
-    toolchain="tvm 0.27.0.post1",
-    simulated=False,
-    run_id="run",
-    at=1000.0,
-)
+FIRST: Experience = replace(MATMUL_FIRST, proposal="pa")
 MACHINE = FIRST.machine_key
-SPEC = TargetSpec("host", {"kind": "llvm", "mcpu": "znver5"}, Facts("avx512", 512, 32, 2))
 TASK = Task("main", "f00d", "", SPEC, FIRST.features)
 
 

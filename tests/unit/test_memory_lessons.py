@@ -9,41 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from experiences import MATMUL, MATMUL_FIRST, SPEC
 from kope_tvm.memory import Experience, Lesson, Memory, experience_key
-from kope_tvm.target import Facts, TargetSpec
-from kope_tvm.task import Features, Task
+from kope_tvm.task import Task
 
-SPEC = TargetSpec("host", {"kind": "llvm", "mcpu": "znver5"}, Facts("avx512", 512, 32, 2))
-MATMUL = Features("matmul", (512, 512), (512,), ("float32",) * 3, 2.7e8, 3e6, 1)
 TASK = Task("main", "f00d", "", SPEC, MATMUL)
-FIRST = Experience(
-    task_key="t0",
-    task_name="main",
-    features=MATMUL,
-    machine_key=SPEC.key,
-    state="a",
-    parent="",
-    lane="decisions",
-    space="rule:matmul",
-    proposal="a",
-    proposer="rules",
-    change="first guess",
-    round_no=1,
-    order=0,
-    accepted=True,
-    code="",
-    reason="",
-    suspicious=False,
-    run_secs=(4e-3,),
-    baseline_secs=8e-3,
-    noise=0.0,
-    tokens=0,
-    cites=(),
-    seed=42,
-    toolchain="tvm 0.27.0.post1",
-    simulated=False,
-    run_id="run",
-    at=1000.0,
+FIRST: Experience = replace(
+    MATMUL_FIRST, task_key="t0", space="rule:matmul", proposer="rules", change="first guess"
 )
 WIDER = "#3 4 -> 8"
 

@@ -9,43 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from experiences import MATMUL, MATMUL_FIRST, OTHER_SPEC, SPEC
 from kope_tvm.memory import Experience, Memory, Transition
-from kope_tvm.target import Facts, TargetSpec
-from kope_tvm.task import Features, Task
+from kope_tvm.task import Task
 
-SPEC = TargetSpec("host", {"kind": "llvm", "mcpu": "znver5"}, Facts("avx512", 512, 32, 2))
-OTHER_SPEC = TargetSpec("old", {"kind": "llvm", "mcpu": "haswell"}, Facts("avx2", 256, 16, 2))
-MATMUL = Features("matmul", (512, 512), (512,), ("float32",) * 3, 2.7e8, 3e6, 1)
 TASK = Task("main", "f00d", "", SPEC, MATMUL)
-FIRST = Experience(
-    task_key="f00d",
-    task_name="main",
-    features=MATMUL,
-    machine_key=SPEC.key,
-    state="a",
-    parent="",
-    lane="decisions",
-    space="sketch",
-    proposal="a",
-    proposer="sketch",
-    change="",
-    round_no=1,
-    order=0,
-    accepted=True,
-    code="",
-    reason="",
-    suspicious=False,
-    run_secs=(4e-3,),
-    baseline_secs=8e-3,
-    noise=0.0,
-    tokens=0,
-    cites=(),
-    seed=42,
-    toolchain="tvm 0.27.0.post1",
-    simulated=False,
-    run_id="run",
-    at=1000.0,
-)
+FIRST: Experience = replace(MATMUL_FIRST, space="sketch")
 
 
 def changed(change: str, secs: float, parent: str = "a", state: str = "") -> Experience:

@@ -11,54 +11,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from experiences import OTHER_SPEC, SOFTMAX, SPEC, failed, measured
+from experiences import SOFTMAX_FIRST as FIRST
 from kope_tvm.cli import main
 from kope_tvm.memory import Experience, Memory, Recalled
 from kope_tvm.memory.experience import Factors
-from kope_tvm.target import Facts, TargetSpec
-from kope_tvm.task import Features, Task
+from kope_tvm.task import Task
 
-SPEC = TargetSpec("host", {"kind": "llvm", "mcpu": "znver5"}, Facts("avx512", 512, 32, 2))
-OTHER_SPEC = TargetSpec("old", {"kind": "llvm", "mcpu": "haswell"}, Facts("avx2", 256, 16, 2))
-SOFTMAX = Features("softmax", (512, 1024), (), ("float32", "float32"), 4e6, 4e6, 4)
-FIRST = Experience(
-    task_key="f00d",
-    task_name="main",
-    features=SOFTMAX,
-    machine_key=SPEC.key,
-    state="s1",
-    parent="",
-    lane="decisions",
-    space="rule:softmax_x86",
-    proposal="best",
-    proposer="sketch",
-    change="tile 8 -> 16",
-    round_no=1,
-    order=0,
-    accepted=True,
-    code="",
-    reason="",
-    suspicious=False,
-    run_secs=(1e-3,),
-    baseline_secs=2e-3,
-    noise=0.0,
-    tokens=0,
-    cites=(),
-    seed=42,
-    toolchain="tvm 0.27.0.post1",
-    simulated=False,
-    run_id="run",
-    at=1000.0,
-)
 TASK = Task("main", "f00d", "", SPEC, SOFTMAX)
-
-
-def measured(proposal: str, secs: float, task_key: str = "f00d") -> Experience:
-    return replace(FIRST, proposal=proposal, state=proposal, run_secs=(secs,), task_key=task_key)
-
-
-def failed(proposal: str, code: str = "E_BUILD", task_key: str = "f00d") -> Experience:
-    refused = replace(FIRST, code=code, reason="no such loop", accepted=False, run_secs=())
-    return replace(refused, proposal=proposal, state=proposal, task_key=task_key)
 
 
 def proposals(recalled: tuple[Recalled, ...]) -> list[str]:
@@ -74,7 +34,8 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 def outcome(name: str, cites: tuple[str, ...], secs: float) -> Experience:
     """What was made elsewhere with the cited programs in view."""
-    return replace(measured(name, secs, "elsewhere"), cites=cites)
+    made: Experience = measured(name, secs, "elsewhere")
+    return replace(made, cites=cites)
 
 
 def factors(found: tuple[Recalled, ...]) -> dict[str, Factors]:
