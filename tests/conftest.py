@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,9 @@ os.environ.setdefault("KOPE_SEED", "off")
 if "KOPE_HOME" not in os.environ:
     os.environ["KOPE_HOME"] = tempfile.mkdtemp(prefix="kope-tests-")
     atexit.register(shutil.rmtree, os.environ["KOPE_HOME"], ignore_errors=True)
+
+# A run in the background ignores Ctrl-C, and what tests start and interrupt would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
