@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture(scope="session")
 def project_dir() -> Path:
     return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _no_handlers_left() -> Iterator[None]:
+    """MetaSchedule trips over handlers without a name that an earlier tuning left on its logger."""
+    yield
+    logging.getLogger("tvm.s_tir.meta_schedule").handlers.clear()

@@ -76,15 +76,12 @@ def read_target(name_or_path: str | Path) -> TargetSpec:
     )
 
 
-def rpc_key_for(config: Mapping[str, Any]) -> str:
-    """The key at a tracker of boards that run a target's code: best those of the same mcpu.
-
-    Empty where no known target has any of the same instruction set.
-    """
+def board_for(config: Mapping[str, Any]) -> TargetSpec | None:
+    """A known target with boards that run a target's code: best one of the same mcpu."""
     known = [read_target(name) for name in known_targets()]
     kin = [spec for spec in known if spec.rpc_key and _arch(spec.tvm_target) == _arch(config)]
     same = [spec for spec in kin if spec.tvm_target.get("mcpu") == config.get("mcpu")]
-    return next((spec.rpc_key for spec in (*same, *kin)), "")
+    return next(iter((*same, *kin)), None)
 
 
 def _arch(config: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from kope_tvm.boards import met_board
 from kope_tvm.errors import WorkDirError
 from kope_tvm.host import detect
 from kope_tvm.intrinsics import intrinsics_for
-from kope_tvm.machine import rpc_key_for, spec_of_target
+from kope_tvm.machine import board_for, spec_of_target
 from kope_tvm.measure import MeasureConfig, Pool
 from kope_tvm.outcome import Measurement
 from kope_tvm.target import TargetSpec
@@ -250,10 +250,13 @@ def _machine(options: Mapping[str, object]) -> tuple[TargetSpec, str]:
     triple = str(options.get("mtriple", ""))
     if not triple or triple.partition("-")[0] in (platform.machine(), "native"):
         return here, ""
+    board = board_for(options)
+    if board is None:
+        return here, f"no known target has a board for target triple {triple!r}"
     found = spec_of_target(tvm.target.Target(dict(options)))
-    board = replace(found, rpc_key=rpc_key_for(options))
-    is_known = bool(board.rpc_key)
-    return board, "" if is_known else f"no known target has a board for target triple {triple!r}"
+    vlen_bits = max(found.facts.vlen_bits, board.facts.vlen_bits)
+    facts = replace(board.facts, vlen_bits=vlen_bits, num_cores=found.facts.num_cores)
+    return replace(board, tvm_target=found.tvm_target, facts=facts), ""
 
 
 def _register_intrinsics(target: tvm.target.Target) -> None:

@@ -97,7 +97,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_parallel_kernel_is_right_and_needs_libc_libm_and_threads_only(tuned: Path) -> None:
-    assert "largest error" in run("make", "check", cwd=tuned)
+    assert "largest error" in run("make", "--no-print-directory", "check", cwd=tuned)
     undefined = Toolset(os.uname().machine).undefined(tuned / "lib" / "k.o")
     assert undefined - PLAIN_LIBC - {"memset", "memcpy"} == THREADS
 
@@ -181,7 +181,7 @@ def test_whole_relax_model_is_one_function(tmp_path: Path) -> None:
     path.write_text(TWO_LAYERS)
     model = load_model(path)
     out = exported(model, tmp_path / "out")
-    run("make", "check", cwd=out)
+    run("make", "--no-print-directory", "check", cwd=out)
     assert "float* output_0,  // output [8, 4]" in (out / "include" / "k.h").read_text()
 
 
@@ -196,7 +196,7 @@ def test_every_primfunc_of_a_module_is_a_function(tmp_path: Path) -> None:
     path = tmp_path / "two.py"
     path.write_text(TWO_FUNCTIONS)
     out = exported(load_model(path), tmp_path / "out")
-    said = run("make", "check", cwd=out).splitlines()[-2:]
+    said = run("make", "--no-print-directory", "check", cwd=out).splitlines()[-2:]
     assert [line.partition(",")[0] for line in said] == ["run: B: 8 values", "twice: B: 8 values"]
     library = shared(out)
     numbers = aligned(np.arange(-4, 4, dtype=np.int8)), aligned(np.zeros(8, np.int32))

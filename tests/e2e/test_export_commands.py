@@ -39,7 +39,13 @@ def test_scheduled_matmul_is_right_on_an_emulated_board(tmp_path: Path) -> None:
         sch = registry.load("schedules", "matmul_rvv")(bound.tir()["main"], spec)[0]
     out = exported(load_model(sch.mod), tmp_path / "out", target="spacemit-k1", name="matmul")
     said = run(
-        "make", "check", f"CC={RISCV_CC}", "LDFLAGS=-static", f"RUN={emulator(256)}", cwd=out
+        "make",
+        "--no-print-directory",
+        "check",
+        f"CC={RISCV_CC}",
+        "LDFLAGS=-static",
+        f"RUN={emulator(256)}",
+        cwd=out,
     )
     assert said.splitlines()[-1].endswith(": right")
     shorter = [*emulator(128).split(), "./main"]
