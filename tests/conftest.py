@@ -34,7 +34,12 @@ def project_dir() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_handlers_left() -> Iterator[None]:
-    """MetaSchedule trips over handlers without a name that an earlier tuning left on its logger."""
+def _loggers_as_they_were() -> Iterator[None]:
+    """MetaSchedule cuts its loggers off from the root; pytest then gives them handlers of its own,
+    and the next tuning in this process trips over those, which have no name.
+    """
     yield
-    logging.getLogger("tvm.s_tir.meta_schedule").handlers.clear()
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("tvm.s_tir.meta_schedule"):
+            logging.getLogger(name).handlers.clear()
+            logging.getLogger(name).propagate = True
