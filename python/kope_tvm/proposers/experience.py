@@ -78,7 +78,8 @@ class Experience:
         return chosen
 
     def _ideas(self, context: Context) -> Iterator[Proposal]:
-        found = [self._transfer.proposals(one) for one in _examples(context.recalled)]
+        examples = sorted(_examples(context.recalled), key=_known_first)
+        found = [self._transfer.proposals(one) for one in examples]
         yield from _diverse([one for each in found for one in each])
         yield from self._turned(context)
 
@@ -155,6 +156,11 @@ def _diverse(proposals: Sequence[Proposal]) -> Iterator[Proposal]:
         by_space.setdefault((lane_of(proposal), space_of(proposal)), []).append(proposal)
     for rank in zip_longest(*by_space.values()):
         yield from (proposal for proposal in rank if proposal is not None)
+
+
+def _known_first(one: Recalled) -> float:
+    """What was measured on this very task and machine needs no credit: the fastest leads."""
+    return -one.value if one.similarity >= 1.0 else 0.0
 
 
 def _examples(recalled: Sequence[Recalled]) -> list[Recalled]:
