@@ -7,6 +7,8 @@ LLVM's vectoriser of straight-line code makes invalid code of some small unrolle
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -27,3 +29,11 @@ def build(mod: IRModule, target: Target) -> Any:
         options = dict(target.export())
         options["cl-opt"] = [*options.get("cl-opt", ()), _WITHOUT_THE_PASS]
         return tvm.compile(mod, target=Target(options))
+
+
+def object_bytes(mod: IRModule, target: Target) -> bytes:
+    """The object file that LLVM makes of a module; raises what `build` raises."""
+    with tempfile.TemporaryDirectory(prefix="kope-") as scratch:
+        made = Path(scratch) / "function.o"
+        build(mod, target).mod.write_to_file(str(made), "o")
+        return made.read_bytes()

@@ -3,29 +3,18 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import tvm
 from tvm.s_tir import Schedule
 
 from kope_tvm import registry
 from kope_tvm.device.program.link import Array, Program
+from kope_tvm.llvm_build import object_bytes
 from kope_tvm.machine import load_target, tvm_target
 from kope_tvm.operators import parse_operator
 
 MATMUL = "op:matmul:m=64,n=64,k=64,dtype=float32"
-
-
-def compiled(mod: tvm.IRModule, target: Any) -> bytes:
-    """The object file of a module."""
-    with tempfile.TemporaryDirectory() as scratch:
-        made = Path(scratch) / "function.o"
-        tvm.compile(mod, target=target).mod.write_to_file(str(made), "o")
-        return made.read_bytes()
 
 
 def space(target: str, operator: str, rule: str, number: int = 0) -> Schedule:
@@ -46,8 +35,8 @@ def program(target: str, operator: str, rule: str, number: int = 0) -> tuple[Pro
     wanted = np.asarray(bound.reference(*feeds))
     arguments = (*feeds, np.full_like(wanted, 77))
     written = (*(False for _ in feeds), True)
-    object_bytes = compiled(space(target, operator, rule, number).mod, tvm_target(spec))
-    return Program(object_bytes, arguments, written, spec.facts.num_cores, 1, 1), wanted
+    made = object_bytes(space(target, operator, rule, number).mod, tvm_target(spec))
+    return Program(made, arguments, written, spec.facts.num_cores, 1, 1), wanted
 
 
 def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:

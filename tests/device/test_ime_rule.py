@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from riscv_objects import compiled
 
 from kope_tvm import registry
 from kope_tvm.candidate import Candidate
@@ -18,6 +17,7 @@ from kope_tvm.device.spike.ime import ime_library
 from kope_tvm.errors import KopeError
 from kope_tvm.gates import load_gates
 from kope_tvm.gates.annotations import Annotations
+from kope_tvm.llvm_build import object_bytes
 from kope_tvm.machine import load_target, tvm_target
 from kope_tvm.operators import parse_operator
 from kope_tvm.proposal import Decisions
@@ -63,9 +63,9 @@ def test_it_is_right_on_a_core_that_has_it(
     bound, rng = parse_operator(bench.task.name), np.random.default_rng(3)
     feeds = [rng.integers(-128, 128, each.shape).astype(each.dtype) for each in bound.inputs]
     wanted = np.asarray(bound.reference(*feeds))
-    object_bytes = compiled(candidate.sch.mod, tvm_target(bench.task.target))
+    code = object_bytes(candidate.sch.mod, tvm_target(bench.task.target))
     arguments = (*feeds, np.full_like(wanted, 77))
-    program = Program(object_bytes, arguments, (False, False, True), num_cores=8)
+    program = Program(code, arguments, (False, False, True), num_cores=8)
     made = link(program, tmp_path, is_bare=True)
     (found,) = program.outputs(run(made, 256, 30.0, ime_library()))
     np.testing.assert_array_equal(found, wanted)

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from riscv_objects import MATMUL, compiled, program
+from riscv_objects import MATMUL, program
 from simulated_code import on_cores
 
 from kope_tvm.device.program.link import Program
 from kope_tvm.device.simulate.opinions.mca import tool
 from kope_tvm.device.simulate.program import hot_piece, simulate
 from kope_tvm.errors import KopeError
+from kope_tvm.llvm_build import object_bytes
 from kope_tvm.machine import load_target, tvm_target
 from kope_tvm.operators import parse_operator
 from kope_tvm.target import TargetSpec
@@ -53,7 +54,7 @@ def test_boots_agree_to_the_cycle(k1: TargetSpec) -> None:
 
 def test_scalar_code_is_slower(k1: TargetSpec) -> None:
     tuned, _ = program("spacemit-k1", MATMUL, "matmul_rvv")
-    untuned = compiled(parse_operator(MATMUL).tir(), tvm_target(k1))
+    untuned = object_bytes(parse_operator(MATMUL).tir(), tvm_target(k1))
     (slow,) = simulate(replace(tuned, object_bytes=untuned), k1).regions
     (fast,) = simulate(tuned, k1).regions
     assert slow.cycles > 10 * fast.cycles

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-import tvm
 from click.testing import CliRunner
 
 from kope_tvm.cli import main
@@ -19,6 +17,7 @@ from kope_tvm.device.spike.emulator import spike
 from kope_tvm.device.spike.right import Word, right_at
 from kope_tvm.errors import KopeError
 from kope_tvm.learned import Learned
+from kope_tvm.llvm_build import object_bytes
 from kope_tvm.machine import load_target, tvm_target
 from kope_tvm.operators import parse_operator
 
@@ -63,11 +62,4 @@ def _winner(target: str, work_dir: Path) -> tuple[Program, np.ndarray]:
     wanted = np.asarray(bound.reference(*(feed.astype("float64") for feed in feeds)), "float32")
     arguments = (*feeds, np.full_like(wanted, 77))
     written = (*(False for _ in feeds), True)
-    return Program(_object_of(applied, machine), arguments, written, spec.facts.num_cores), wanted
-
-
-def _object_of(mod: tvm.IRModule, machine: tvm.target.Target) -> bytes:
-    with tempfile.TemporaryDirectory() as scratch:
-        made = Path(scratch) / "function.o"
-        tvm.compile(mod, target=machine).mod.write_to_file(str(made), "o")
-        return made.read_bytes()
+    return Program(object_bytes(applied, machine), arguments, written, spec.facts.num_cores), wanted

@@ -45,12 +45,6 @@ def untouched() -> Trace:
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory.sqlite") as memory:
-        yield memory
-
-
-@pytest.fixture
 def ledger(tmp_path: Path, memory: Memory) -> Iterator[Ledger]:
     with closing(Ledger(tmp_path / "work", HOST, memory)) as ledger:
         yield ledger

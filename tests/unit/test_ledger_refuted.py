@@ -29,12 +29,6 @@ CHEAT = Measurement(stage="check", code="E_IMPOSSIBLE", error="too fast")
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory.sqlite") as memory:
-        yield memory
-
-
-@pytest.fixture
 def ledger(tmp_path: Path, memory: Memory) -> Iterator[Ledger]:
     with closing(Ledger(tmp_path / "work", HOST, memory)) as ledger:
         yield ledger

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,13 +20,6 @@ TASK = Task("main", "f00d", "", SPEC, SOFTMAX)
 
 def proposals(recalled: tuple[Recalled, ...]) -> list[str]:
     return [one.experience.proposal for one in recalled]
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Open an empty memory."""
-    with Memory.open(tmp_path / "m.sqlite") as opened:
-        yield opened
 
 
 def test_an_empty_memory_recalls_nothing(memory: Memory) -> None:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +15,6 @@ SPEC = TargetSpec("host", {"kind": "llvm", "mcpu": "znver5"}, Facts("avx512", 51
 OTHER_KEY = TargetSpec("old", {"kind": "llvm", "mcpu": "haswell"}, Facts("avx2", 256, 16, 2)).key
 SOFTMAX = Features("softmax", (512, 1024), (), ("float32", "float32"), 4e6, 4e6, 4)
 TASK = Task("main", "f00d", "", SPEC, SOFTMAX)
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Open an empty memory."""
-    with Memory.open(tmp_path / "m.sqlite") as opened:
-        yield opened
 
 
 def right(state: str, secs: float, space: str = "rule:a", task_key: str = "f00d") -> Experience:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,13 +30,6 @@ def failed(change: str, parent: str = "a") -> Experience:
 
 def changes(found: tuple[Transition, ...]) -> list[str]:
     return [one.change for one in found]
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Open an empty memory."""
-    with Memory.open(tmp_path / "m.sqlite") as opened:
-        yield opened
 
 
 def test_nothing_is_told_of_an_empty_memory(memory: Memory) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,13 +22,6 @@ TASK = Task("main", "f00d", "", SPEC, SOFTMAX)
 
 def proposals(recalled: tuple[Recalled, ...]) -> list[str]:
     return [one.experience.proposal for one in recalled]
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """Open an empty memory."""
-    with Memory.open(tmp_path / "m.sqlite") as opened:
-        yield opened
 
 
 def outcome(name: str, cites: tuple[str, ...], secs: float) -> Experience:

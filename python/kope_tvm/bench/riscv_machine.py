@@ -6,12 +6,10 @@ One core runs everything: cycles are deterministic, and no contender gains by wa
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ import tvm
 from kope_tvm.device.program.link import Program
 from kope_tvm.device.simulate.program import simulate
 from kope_tvm.device.spike.right import right_at
+from kope_tvm.llvm_build import object_bytes
 from kope_tvm.machine import load_target
 from kope_tvm.measure.mismatch import mismatch_map
 from kope_tvm.measure.policy import Expected, expected
@@ -59,11 +58,7 @@ def one_core(target: str) -> TargetSpec:
 
 def compiled(mod: tvm.IRModule, target: Mapping[str, object]) -> bytes:
     """The object that LLVM makes of a module."""
-    with tempfile.TemporaryDirectory(prefix="kope-") as scratch:
-        path = Path(scratch) / "function.o"
-        made = tvm.compile(mod, target=tvm.target.Target(dict(target)))
-        made.mod.write_to_file(str(path), "o")
-        return path.read_bytes()
+    return object_bytes(mod, tvm.target.Target(dict(target)))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from kope_tvm.device.program.link import Program, link
 from kope_tvm.device.simulate.opinions.mca import mca_reports
 from kope_tvm.device.simulate.program import run_linked
 from kope_tvm.errors import KopeError
+from kope_tvm.llvm_build import object_bytes
 from kope_tvm.machine import tvm_target
 from kope_tvm.target import TargetSpec
 from kope_tvm.tensor_spec import TensorSpec
@@ -42,14 +43,11 @@ def program_of(mod: tvm.IRModule, spec: TargetSpec) -> Program:
     Raises KopeError where there is no such function, or a shape is symbolic.
     """
     timed = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod)
-    with tempfile.TemporaryDirectory(prefix="kope-") as scratch:
-        made = Path(scratch) / "function.o"
-        tvm.compile(timed, target=tvm_target(spec)).mod.write_to_file(str(made), "o")
-        object_bytes = made.read_bytes()
     specs = [_tensor(str(number), one) for number, one in enumerate(timed[_ENTRY].params)]
     arguments = tuple(random_inputs(specs, _SEED).values())
     written = (False,) * len(arguments)  # Nothing has to come back: it was checked elsewhere.
-    return Program(object_bytes, arguments, written, spec.facts.num_cores, num_warm=1)
+    made = object_bytes(timed, tvm_target(spec))
+    return Program(made, arguments, written, spec.facts.num_cores, num_warm=1)
 
 
 def _lines(program: Program, spec: TargetSpec) -> Iterator[str]:

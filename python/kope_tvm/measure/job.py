@@ -7,6 +7,7 @@ Answers come from a process that ran a candidate's native code: they are JSON, r
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -23,6 +24,15 @@ which it is checked on every case, and the best's.
 """
 MAX_WORD_BYTES = 64
 MAX_PACKET_BYTES = 1 << 17
+
+
+def await_time(sock: socket.socket) -> tuple[float, float] | None:
+    """Wait until the candidate before this one has left the machine.
+
+    The time below which every case is checked, and the best's; None where the tuner has gone.
+    """
+    word, *times = sock.recv(MAX_WORD_BYTES).split() or [b""]
+    return (float(times[0]), float(times[1])) if word == TIME else None
 
 
 class Use(str, Enum):

@@ -17,7 +17,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
@@ -30,9 +29,9 @@ from kope_tvm.llvm_build import build
 from kope_tvm.measure import signature
 from kope_tvm.measure.check import Check, RefusedError
 from kope_tvm.measure.image import Writer
-from kope_tvm.measure.inputs import Distribution, contents
-from kope_tvm.measure.job import CHECK, MAX_WORD_BYTES, TIME, Answer, Argument, Job, Use
+from kope_tvm.measure.job import CHECK, Answer, Argument, Job, await_time
 from kope_tvm.measure.reference import Made, Reference, make_cases
+from kope_tvm.measure.values import random_values
 from kope_tvm.outcome import Measurement
 from kope_tvm.stopwatch import Stopwatch
 
@@ -182,8 +181,8 @@ def _expected(job: Job, mod: tvm.IRModule, image_fd: int) -> Made:
 def _time_alone(
     sock: socket.socket, session: Session, job: Job, loaded: _Loaded, library: _Library
 ) -> tuple[float, ...] | None:
-    values = _values(job, library, loaded.device)
-    if _await_time(sock) is None:
+    values = random_values(library.arguments, job.config.seed, loaded.device)
+    if await_time(sock) is None:
         return None
     return _run_secs(session, job, loaded, library.name, values)
 
@@ -203,14 +202,14 @@ def _check_and_time(
         check = Check(job, arguments, function, image_fd, loaded.device, is_host=False)
         function(*check.values)
         max_error = check.first()
-    times = _await_time(sock)
+    times = await_time(sock)
     if times is None:
         return None
     values: Sequence[Any] = check.values
     subject = loaded
     if checked is not timed:
         subject = _load(session, timed)
-        values = _values(job, timed, subject.device)
+        values = random_values(timed.arguments, job.config.seed, subject.device)
     run_secs = _run_secs(session, job, subject, timed.name, values)
     is_proven = median(run_secs) < times[0]
     with watch:
@@ -236,23 +235,3 @@ def _run_secs(
         name, loaded.device, number=number, repeat=repeat, min_repeat_ms=int(least_ms)
     )
     return tuple(float(secs) for secs in evaluator(*values).results)
-
-
-def _await_time(sock: socket.socket) -> tuple[float, float] | None:
-    """The times below which a candidate is proved, and the best's; None: the tuner has gone."""
-    word, *times = sock.recv(MAX_WORD_BYTES).split() or [b""]
-    return (float(times[0]), float(times[1])) if word == TIME else None
-
-
-def _values(job: Job, library: _Library, device: Any) -> list[Any]:
-    rng = np.random.default_rng(job.config.seed)
-    return [_value(argument, rng, device) for argument in library.arguments]
-
-
-def _value(argument: Argument, rng: np.random.Generator, device: Any) -> Any:
-    if argument.use is Use.SCALAR:
-        return signature.scalar_value(argument.dtype)
-    dtype = signature.host_dtype(argument.dtype)
-    tensor = tvm.runtime.empty(argument.shape, argument.dtype, device)
-    filled = contents(argument, dtype, Distribution.UNIFORM, rng, 0)
-    return tensor.copyfrom(filled) if filled.size else tensor

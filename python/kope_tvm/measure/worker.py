@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
@@ -28,9 +27,9 @@ from kope_tvm.llvm_build import build
 from kope_tvm.measure import lift, on_board, signature, timing
 from kope_tvm.measure.check import Check, RefusedError
 from kope_tvm.measure.image import Writer
-from kope_tvm.measure.inputs import Distribution, contents
-from kope_tvm.measure.job import CHECK, MAX_WORD_BYTES, TIME, Answer, Argument, Job, Use
+from kope_tvm.measure.job import CHECK, Answer, Argument, Job, await_time
 from kope_tvm.measure.reference import Made, Reference, make_cases
+from kope_tvm.measure.values import random_values
 from kope_tvm.outcome import Measurement
 from kope_tvm.stopwatch import Stopwatch
 
@@ -147,9 +146,9 @@ def _check_and_time(
     with watch:
         max_error = check.first()
     if checked is not timed:
-        calls = _calls(timed, _random_values(job, timed, device), device)
+        calls = _calls(timed, random_values(timed.arguments, job.config.seed, device), device)
         first_secs = calls.once()
-    times = _await_time(sock)
+    times = await_time(sock)
     if times is None:
         return None
     prove_secs, best_secs = times
@@ -188,9 +187,9 @@ def _prove(check: Check, checked: _Built, job: Job, device: Any) -> float:
 
 
 def _time_unchecked(sock: socket.socket, job: Job, timed: _Built, device: Any) -> Answer | None:
-    calls = _calls(timed, _random_values(job, timed, device), device)
+    calls = _calls(timed, random_values(timed.arguments, job.config.seed, device), device)
     first_secs = calls.once()
-    if _await_time(sock) is None:
+    if await_time(sock) is None:
         return None
     _keep_off_the_workers_cores()
     return Answer(Measurement(timing.run_secs(calls, job.config, first_secs, job.hopeless_secs)))
@@ -204,34 +203,6 @@ def _keep_off_the_workers_cores() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
-def _await_time(sock: socket.socket) -> tuple[float, float] | None:
-    """Wait until the candidate before this one has left the machine.
-
-    The time below which every case is checked, and the best's; None where the tuner has gone.
-    """
-    word, *times = sock.recv(MAX_WORD_BYTES).split()
-    return (float(times[0]), float(times[1])) if word == TIME else None
-
-
-def _random_values(job: Job, built: _Built, device: Any) -> list[Any]:
-    rng = np.random.default_rng(job.config.seed)
-    return [_random_value(argument, rng, device) for argument in built.arguments]
-
-
-def _random_value(argument: Argument, rng: np.random.Generator, device: Any) -> Any:
-    if argument.use is Use.SCALAR:
-        return signature.scalar_value(argument.dtype)
-    dtype = signature.host_dtype(argument.dtype)
-    return _tensor(argument, contents(argument, dtype, Distribution.UNIFORM, rng, 0), device)
-
-
-def _tensor(argument: Argument, array: Any, device: Any) -> Any:
-    tensor = tvm.runtime.empty(argument.shape, argument.dtype, device)
-    if array.size:
-        tensor.copyfrom(array)
-    return tensor
-
-
 def _make_reference(
     sock: socket.socket, job: Job, built: _Built, image_fd: int, device: Any
 ) -> Answer | None:
@@ -243,9 +214,9 @@ def _make_reference(
             made = make_cases(untuned, Writer(image_fd))
     run_secs: tuple[float, ...] = (made.untuned_secs,)
     if made.untuned_secs <= SLOW_REFERENCE_SECS:
-        calls = _calls(built, _random_values(job, built, device), device)
+        calls = _calls(built, random_values(built.arguments, job.config.seed, device), device)
         run_secs = (calls.once(),)
-    if _await_time(sock) is None:
+    if await_time(sock) is None:
         return None
     if run_secs[0] <= SLOW_REFERENCE_SECS:
         run_secs = timing.run_secs(calls, config, run_secs[0], None)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,20 @@ class Granularity:
         return values[tuple(index)]
 
 
+def _emitted(
+    bb: relax.BlockBuilder,
+    kernel: Callable[..., te.Tensor],
+    data: relax.Expr,
+    scale: relax.Expr,
+    zero_point: relax.Expr | None,
+    *,
+    called: str,
+) -> relax.Expr:
+    """A kernel of the data, its scale and, where it has one, its zero point."""
+    args = [data, scale] if zero_point is None else [data, scale, zero_point]
+    return bb.emit_te(kernel, *args, primfunc_name_hint=called)
+
+
 def dequantize(
     bb: relax.BlockBuilder,
     data: relax.Expr,
@@ -76,8 +90,7 @@ def dequantize(
 
         return te.compute(x.shape, element, name="dequantize")
 
-    args = [data, scale] if zero_point is None else [data, scale, zero_point]
-    return bb.emit_te(kernel, *args, primfunc_name_hint="dequantize")
+    return _emitted(bb, kernel, data, scale, zero_point, called="dequantize")
 
 
 def quantize(
@@ -98,8 +111,7 @@ def quantize(
 
         return te.compute(x.shape, element, name="quantize")
 
-    args = [data, scale] if zero_point is None else [data, scale, zero_point]
-    return bb.emit_te(kernel, *args, primfunc_name_hint="quantize")
+    return _emitted(bb, kernel, data, scale, zero_point, called="quantize")
 
 
 def requantize(
@@ -120,8 +132,7 @@ def requantize(
 
         return te.compute(x.shape, element, name="requantize")
 
-    args = [sums, scale] if zero_point is None else [sums, scale, zero_point]
-    return bb.emit_te(kernel, *args, primfunc_name_hint="requantize")
+    return _emitted(bb, kernel, sums, scale, zero_point, called="requantize")
 
 
 def saturated(value: tirx.Expr, zero_point: tirx.Expr | None, dtype: str) -> tirx.Expr:

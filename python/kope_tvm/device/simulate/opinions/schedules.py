@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import tvm
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 
 from kope_tvm import registry
 from kope_tvm.device.program.link import Array, Program
+from kope_tvm.llvm_build import object_bytes
 from kope_tvm.machine import tvm_target
 from kope_tvm.operators import parse_operator
 from kope_tvm.operators.operator import BoundOperator
@@ -53,7 +51,7 @@ def scheduled(
         arguments, written = _arguments(bound)
         seen: set[bytes] = set()
         for label, mod in _modules(bound, rule, spec, num_each):
-            made = _compiled(mod, spec)
+            made = object_bytes(mod, tvm_target(spec))
             if len(seen) < num_each and made not in seen:
                 seen.add(made)
                 yield Scheduled(family, label, Program(made, arguments, written, num_warm=1))
@@ -62,7 +60,7 @@ def scheduled(
 def untuned(spec: TargetSpec, family: str, operator: str) -> Scheduled:
     """A family's operator as it is written."""
     bound = parse_operator(operator)
-    program = Program(_compiled(bound.tir(), spec), *_arguments(bound), num_warm=1)
+    program = Program(object_bytes(bound.tir(), tvm_target(spec)), *_arguments(bound), num_warm=1)
     return Scheduled(family, "untuned", program)
 
 
@@ -99,10 +97,3 @@ def _drawn(mod: IRModule, space: Schedule, seed: int) -> Schedule:
     fresh = Schedule(mod)
     trace.apply_to_schedule(fresh, remove_postproc=False)
     return fresh
-
-
-def _compiled(mod: IRModule, spec: TargetSpec) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="kope-") as scratch:
-        made = Path(scratch) / "function.o"
-        tvm.compile(mod, target=tvm_target(spec)).mod.write_to_file(str(made), "o")
-        return made.read_bytes()
