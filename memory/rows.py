@@ -221,8 +221,8 @@ def features_from(text: str) -> Features:
     """Features as `task_row` wrote them; what a newer version added is left out."""
     known = {item.name for item in fields(Features)}
     values: Row = {name: value for name, value in json.loads(text).items() if name in known}
-    for name in ("spatial_extents", "reduce_extents", "dtypes"):
-        values[name] = tuple(values[name])
+    for name in ("spatial_extents", "reduce_extents", "dtypes", "strides"):
+        values[name] = tuple(values.get(name, ()))
     return Features(**values)
 
 

@@ -24,13 +24,18 @@ _UNKNOWN_OCTAVES = 2.0
 _NOT_THE_SAME = 0.99
 _OTHER_LOOP_COUNT = 0.7
 _OTHER_DTYPES = 0.5
+_OTHER_STRIDES = 0.7
+_APART = 2
+"""Any stride above one element: what matters is whether a vector is one load, one element or many.
+"""
 OTHER_CLASS = 0.2
 """Factor for a task of another operator class."""
 
 _RANKS = slice(2 * _MAX_LOOPS, 2 * _MAX_LOOPS + 2)
 _INTENSITY = 2 * _MAX_LOOPS + 2
 _DTYPES = _INTENSITY + 1
-WIDTH = _DTYPES + 1
+_STRIDES = _DTYPES + 1
+WIDTH = _STRIDES + 1
 _EXTENTS_WEIGHT = 0.8
 
 
@@ -39,15 +44,21 @@ class Embedding:
 
     def __init__(self) -> None:
         self._dtypes: dict[tuple[str, ...], int] = {}
+        self._strides: dict[tuple[int, ...], int] = {(): 0}
 
     def vector(self, features: Features) -> Vector:
-        """Log extents (spatial, reduce), loop counts, log intensity and a number for dtypes."""
+        """Log extents (spatial, reduce), loop counts, log intensity, dtypes and strides by number.
+
+        The number for strides is 0 where they are not known: older versions did not write them.
+        """
         row = np.zeros(WIDTH, np.float32)
         row[:_MAX_LOOPS] = _octaves(features.spatial_extents)
         row[_MAX_LOOPS : 2 * _MAX_LOOPS] = _octaves(features.reduce_extents)
         row[_RANKS] = len(features.spatial_extents), len(features.reduce_extents)
         row[_INTENSITY] = log2(max(features.intensity, 2.0**-10))
         row[_DTYPES] = self._dtypes.setdefault(features.dtypes, len(self._dtypes))
+        kinds = tuple(stride if stride in (0, 1) else _APART for stride in features.strides)
+        row[_STRIDES] = self._strides.setdefault(kinds, len(self._strides))
         return row
 
 
@@ -71,6 +82,10 @@ def task_similarity(ours: Vector, theirs: Vector) -> NDArray[np.float64]:
     same_loops = (theirs[:, _RANKS] == ours[_RANKS]).all(axis=1)
     factor = np.where(same_loops, 1.0, _OTHER_LOOP_COUNT)
     factor = factor * np.where(theirs[:, _DTYPES] == ours[_DTYPES], 1.0, _OTHER_DTYPES)
+    same_strides = (theirs[:, _STRIDES] * ours[_STRIDES] == 0) | (
+        theirs[:, _STRIDES] == ours[_STRIDES]
+    )
+    factor = factor * np.where(same_strides, 1.0, _OTHER_STRIDES)
     return np.asarray(_NOT_THE_SAME * factor * 2.0 ** (-octaves / _OCTAVES_TO_HALVE), np.float64)
 
 

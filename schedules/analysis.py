@@ -7,6 +7,7 @@ topi and Relax legalization emit); `analyse` answers None where a shape is not s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
-from tvm.sym import detect_linear_equation
+from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import IntImm
 from tvm.tirx.buffer import BufferType
 
@@ -246,10 +247,9 @@ class _Reader:
         stores: list[tirx.BufferStore] = []
         callbacks = [(TensorLoad, loads.append), (tirx.BufferStore, stores.append)]
         tvm_ffi.structural_walk(block.body, callbacks, order="pre")
-        variables = [it.var for it in block.iter_vars]
-        written = tuple(self._access(x.buffer, x.indices, variables) for x in stores)
+        written = tuple(self._access(x.buffer, x.indices, block.iter_vars) for x in stores)
         names = {store.buffer for store in written}
-        read = tuple(self._access(x.source, x.indices, variables) for x in loads)
+        read = tuple(self._access(x.source, x.indices, block.iter_vars) for x in loads)
         return Block(
             name=str(block.name_hint),
             iters=iters,
@@ -259,20 +259,36 @@ class _Reader:
             body=block.body,
         )
 
-    def _access(self, buffer: Any, indices: Any, variables: list[tirx.Var]) -> Access:
+    def _access(self, buffer: Any, indices: Any, iters: Sequence[tirx.IterVar]) -> Access:
         return Access(
             buffer=self.name(buffer),
             shape=tuple(_const(size) for size in buffer.shape),
             dtype=str(buffer.dtype),
-            indices=tuple(_index(expr, variables) for expr in indices),
+            indices=tuple(_index(expr, iters) for expr in indices),
         )
 
 
-def _index(expr: Any, variables: list[tirx.Var]) -> Index:
-    parts = list(detect_linear_equation(expr, variables)) if variables else [expr]
-    if parts and all(isinstance(part, IntImm) for part in parts):
-        values = [int(part.value) for part in parts]
-        return Index(tuple(values[:-1]), values[-1])
+def _index(expr: Any, iters: Sequence[tirx.IterVar]) -> Index:
+    variables = [it.var for it in iters]
+    found = _linear(expr, variables) or _linear(_bounded(expr, iters), variables)
+    if found:
+        return found
     used: list[Any] = []
     tvm_ffi.structural_walk(expr, [(tirx.Var, used.append)], order="pre")
     return Index(tuple(int(any(var.same_as(u) for u in used)) for var in variables), 0, False)
+
+
+def _linear(expr: Any, variables: list[tirx.Var]) -> Index | None:
+    parts = list(detect_linear_equation(expr, variables)) if variables else [expr]
+    if not parts or not all(isinstance(part, IntImm) for part in parts):
+        return None
+    values = [int(part.value) for part in parts]
+    return Index(tuple(values[:-1]), values[-1])
+
+
+def _bounded(expr: Any, iters: Sequence[tirx.IterVar]) -> Any:
+    """What it comes to where the iterators stand: a reshape's `//` and `%` mostly go."""
+    analyzer = Analyzer()
+    for it in iters:
+        analyzer.bind(it.var, it.dom)
+    return analyzer.simplify(expr)

@@ -9,7 +9,7 @@ and the epilogue runs in the tile.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from tvm import tirx
@@ -18,9 +18,13 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from kope_tvm.target import Facts
 
+HINT = "pragma_loop_partition_hint"
 _MAX_ROWS = 16
 _SERIAL_WORK = 1 << 17
 """Multiply-adds that one core does in the microseconds which a parallel loop costs."""
+_FEW = 4
+_REST_GAIN = 1.25
+"""How much more work a load must do for code of its own for the rest to pay."""
 _DTYPE_BITS = {"float32": 32, "float64": 64, "float16": 32, "int32": 32, "int64": 64}
 
 
@@ -54,6 +58,8 @@ class Tile:
     """Column panels of one parallel task."""
     unrolls: tuple[int, ...]
     """Of the innermost reduction loop."""
+    has_rest: bool = False
+    """Whether the last row tile is not a whole one: TVM's LoopPartition gives it its own code."""
 
 
 def lanes_of(dtype: str, facts: Facts) -> int:
@@ -115,15 +121,33 @@ def register_tile(rows: Sequence[int], vectors: Sequence[int], registers: int) -
 
     def score(pair: tuple[int, int]) -> tuple[float, int]:
         row, vector = pair
-        held = vector if row > 1 else 0
-        # LLVM keeps broadcast rows in registers too: accumulators get half of a large file
-        share = registers - 4 if row == 1 else max(12, registers // 2)
-        if row * vector > share or row * vector + held + 1 > registers:
-            return (-row * vector, 0)
-        # a vector load counts twice: it comes from L2, a row's scalar from L1
-        return (row * vector / (row + 2 * vector), row)
+        return (_work_per_load(row, vector, registers), row)
 
     return max(((r, v) for r in rows for v in vectors), key=score)
+
+
+def _work_per_load(row: int, vector: int, registers: int) -> float:
+    """Of a register tile; less than nothing where it does not fit."""
+    held = vector if row > 1 else 0
+    # LLVM keeps broadcast rows in registers too: accumulators get half of a large file
+    share = registers - 4 if row == 1 else max(12, registers // 2)
+    if row * vector > share or row * vector + held + 1 > registers:
+        return float(-row * vector)
+    # a vector load counts twice: it comes from L2, a row's scalar from L1
+    return row * vector / (row + 2 * vector)
+
+
+def rows_with_rest(rows: int, vectors: Sequence[int], registers: int) -> tuple[int, ...]:
+    """Heights of row tiles that leave a rest, the best first; none where a divisor does as well."""
+
+    def worth(row: int) -> float:
+        filled = rows / (-(-rows // row) * row)
+        return filled * max(_work_per_load(row, vector, registers) for vector in vectors)
+
+    most = min(_MAX_ROWS, registers - 1, rows)
+    best = max(map(worth, divisors(rows, most)))
+    ranked = sorted(range(1, most + 1), key=worth, reverse=True)
+    return tuple(row for row in ranked[:_FEW] if worth(row) > best * _REST_GAIN)
 
 
 def padded_rows(rows: int, registers: int) -> int:
@@ -132,6 +156,17 @@ def padded_rows(rows: int, registers: int) -> int:
     if rows <= limit or max(divisors(rows, limit)) * 2 > limit:
         return rows
     return min(-(-rows // r) * r for r in range(limit, limit // 2, -1))
+
+
+def tile_with_rest(rows: int, tile: Tile, facts: Facts) -> Tile:
+    """The same space with row tiles that leave a rest, where those do more work per load."""
+    registers = max(facts.vector_registers, 8)
+    found = rows_with_rest(rows, tile.vectors, registers)
+    if not found:
+        return tile
+    _, vector = register_tile(found[:1], tile.vectors, registers)
+    vectors = best_first(tile.vectors, lambda v: v == vector)
+    return replace(tile, rows=found, vectors=vectors, has_rest=True)
 
 
 def tile_space(rows: int, panels: int, depth: int, lanes: int, facts: Facts) -> Tile:
@@ -204,7 +239,10 @@ def _split_rows(
 ) -> tuple[list[LoopRV], LoopRV, LoopRV]:
     """The loops over tasks of row tiles, over the tiles of one, and over a tile's rows."""
     rest, row = sch.split(rows, [None, choose(sch, tile.rows)])
-    if whole:
+    if tile.has_rest:
+        for loop in (rest, row):
+            sch.annotate(loop, HINT, True)
+    if whole or tile.has_rest:
         return [], rest, row
     task, row_tile = sch.split(rest, [None, choose(sch, tile.row_tiles)])
     return [task], row_tile, row

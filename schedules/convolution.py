@@ -1,62 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NCHW convolution: packed weights over output channels, or vectors over the image.
+"""NCHW and NCW convolution: packed weights over output channels, or vectors over the image.
 
-A 1x1 convolution of stride 1 is a matrix product over the flattened image; any other runs
-as a direct convolution, output columns by output channels in the register tile.
+A 1x1 convolution of stride 1 is a matrix product over the flattened image; any other, dilated,
+grouped or neither, runs as a direct convolution, output columns by output channels in the register
+tile.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 
 from tvm import IRModule, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.tirx import IndexMap
 
-from kope_tvm.schedules.analysis import Analysis, Block, Index, analyse
+from kope_tvm.schedules.analysis import Analysis, Block, analyse
 from kope_tvm.schedules.contraction import (
     Roles,
+    divisors,
     lanes_of,
     tile_anchor,
     tile_space,
+    tile_with_rest,
     vector_lanes,
 )
+from kope_tvm.schedules.conv import Conv, conv_of
 from kope_tvm.schedules.dot import tile_dot
 from kope_tvm.schedules.operands import (
     fuse_epilogue,
     is_copy,
-    is_multiply_add,
     pack_panels,
     settle_producers,
     stage,
     stage_pack,
     stage_pad,
 )
+from kope_tvm.schedules.vectors import is_x86
 from kope_tvm.target import Facts, TargetSpec
 
-
-@dataclass(frozen=True)
-class Conv:
-    """The sizes of `out[n,oc,y,x] += data[n,ic,y*s+ky,x*s+kx] * weight[oc,ic,ky,kx]`."""
-
-    batch: int
-    out_channels: int
-    height: int
-    width: int
-    in_channels: int
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    data: int
-    """Position of the data among the anchor's loads."""
-
-    @property
-    def is_pointwise(self) -> bool:
-        return self.kernel == (1, 1) and self.stride == (1, 1)
-
-    @property
-    def is_pixel(self) -> bool:
-        """Whether it is a matrix by one vector, as in squeeze-and-excite."""
-        return self.is_pointwise and self.batch * self.height * self.width == 1
+_FEW_ROWS = 4
+_MOST_REGISTERS = 4
+"""Of one vector: as many rows of sums and their factors still fit the register file."""
 
 
 @dataclass(frozen=True)
@@ -66,36 +53,8 @@ class _Layout:
     lanes: int
     over_channels: bool
     """Vectors over output channels, weights packed; else over the image."""
-
-
-def conv_of(anchor: Block) -> Conv | None:
-    """The convolution that `anchor` is; None where it is none, grouped or dilated."""
-    if not is_multiply_add(anchor) or [it.kind for it in anchor.iters] != list("SSSSRRR"):
-        return None
-    data = 0 if 2 in anchor.loads[0].iters else 1
-    image, weight = anchor.loads[data], anchor.loads[1 - data]
-    if len(image.indices) != 4 or len(weight.indices) != 4 or not image.is_linear:
-        return None
-    stride = (image.indices[2].coefs[2], image.indices[3].coefs[3])
-    wanted: tuple[dict[int, int], ...] = (
-        {0: 1},
-        {4: 1},
-        {2: stride[0], 5: 1},
-        {3: stride[1], 6: 1},
-    )
-    extents = [it.extent for it in anchor.iters]
-    if not all(map(_is_sum, image.indices, wanted)):
-        return None
-    plain = all(weight.indices[p].is_iter(i) for p, i in enumerate((1, 4, 5, 6)))
-    if not plain or not all(index.is_iter(p) for p, index in enumerate(anchor.stores[0].indices)):
-        return None
-    n, oc, y, x, ic, ky, kx = extents
-    return Conv(n, oc, y, x, ic, (ky, kx), stride, data)
-
-
-def _is_sum(index: Index, coefs: dict[int, int]) -> bool:
-    found = {i: index.coefs[i] for i in index.iters}
-    return not index.const and found == {i: c for i, c in coefs.items() if c}
+    registers: int = 1
+    """That one such vector takes."""
 
 
 def convolutions(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
@@ -106,23 +65,38 @@ def convolutions(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
     if info is None or anchor is None or conv is None:
         return []
     lanes = lanes_of(anchor.stores[0].dtype, target.facts)
-    built = [_build(func, info, anchor, conv, x, target.facts) for x in _layouts(conv, lanes)]
-    if lanes and conv.is_pixel:
+    if not lanes:
+        return []
+    layouts = [*_layouts(conv, lanes), *(_whole_rows(conv, lanes) if is_x86(target) else [])]
+    built = [_build(func, info, anchor, conv, layout, target.facts) for layout in layouts]
+    if conv.is_pixel:
         built.insert(0, _build_dot(func, info, anchor, conv, lanes, target.facts))
     return [sch for sch in built if sch is not None]
 
 
 def _layouts(conv: Conv, lanes: int) -> list[_Layout]:
-    if not lanes:
-        return []
     channel = _Layout(vector_lanes(conv.out_channels, lanes), over_channels=True)
-    image_size = conv.height * conv.width if conv.is_pointwise else conv.width
+    image_size = conv.num_pixels if conv.is_pointwise else conv.width
     image = _Layout(vector_lanes(image_size, lanes), over_channels=False)
-    if conv.stride[1] != 1:
+    if conv.groups > 1:
+        return [image] if conv.stride[-1] == 1 else []
+    if conv.stride[-1] != 1:
         return [channel]
     if conv.is_pointwise and image.lanes >= channel.lanes:
         return [image, channel]
     return [image, channel] if image.lanes > channel.lanes else [channel, image]
+
+
+def _whole_rows(conv: Conv, lanes: int) -> list[_Layout]:
+    """A row of the image as one vector, of which the compiler makes registers and a rest.
+
+    Where a row is no whole number of registers, the other layouts leave lanes or registers empty.
+    """
+    registers = -(-conv.width // lanes)
+    if conv.is_pointwise or conv.stride[-1] != 1 or conv.width % lanes == 0:
+        return []
+    fits = 1 < registers <= _MOST_REGISTERS
+    return [_Layout(conv.width, over_channels=False, registers=registers)] if fits else []
 
 
 def _build(
@@ -136,7 +110,7 @@ def _build(
     weight, image = anchor.loads[1 - conv.data], anchor.loads[conv.data]
     pad = info.writer(image.buffer)
     kept = {image.buffer} if pad is not None and not is_copy(pad) else set()
-    packed = Roles((0, 2), 3, 1, (4, 5, 6), conv.data, 1 - conv.data)
+    packed = _over_channels(conv)
     if layout.over_channels:
         pack = sch.cache_read(block, 1 - conv.data, "global")
         pack_panels(sch, weight, pack, packed, layout.lanes)
@@ -161,47 +135,109 @@ def _build_dot(
     epilogue = fuse_epilogue(sch, info, anchor, lanes, facts)
     if epilogue is None or settle_producers(sch, info, anchor, set()) is None:
         return None
-    roles = Roles((0, 2), 3, 1, (5, 6, 4), conv.data, 1 - conv.data)
+    roles = replace(_over_channels(conv), reduce=_channel_last(conv))
     tile_dot(sch, sch.get_sblock(anchor.name), epilogue, roles, lanes, facts)
     return sch
+
+
+def _over_channels(conv: Conv) -> Roles:
+    """Each iterator's part where vectors run over output channels."""
+    *outer, pixels = range(2, 2 + conv.num_axes)
+    reduce = tuple(range(2 + conv.num_axes, 3 + 2 * conv.num_axes))
+    return Roles((0, *outer), pixels, 1, reduce, conv.data, 1 - conv.data)
+
+
+def _channel_last(conv: Conv) -> tuple[int, ...]:
+    """The reductions with that over channels innermost."""
+    channel, *kernel = _over_channels(conv).reduce
+    return (*kernel, channel)
 
 
 def _tile(
     sch: Schedule, block: SBlockRV, epilogue: SBlockRV, conv: Conv, layout: _Layout, facts: Facts
 ) -> None:
-    pixels = conv.width
-    outer: tuple[int, ...] = (0, 2)
-    reduce: tuple[int, ...] = (4, 5, 6)
-    if conv.is_pointwise:
-        _flatten(sch, block, epilogue, conv.width)
-        pixels, reduce, outer = conv.height * conv.width, (3,), (0,)
-    elif conv.kernel == (1, 1):
-        reduce = (5, 6, 4)
-    pixel_axis = 2 if conv.is_pointwise else 3
-    if layout.over_channels:
-        _move_channels_last(sch, block, conv.is_pointwise)
-        roles = Roles(outer, pixel_axis, 1, reduce, conv.data, 1 - conv.data)
-        rows, cols = pixels, conv.out_channels
-    else:
-        roles = Roles(outer, 1, pixel_axis, reduce, 1 - conv.data, conv.data)
-        rows, cols = conv.out_channels, pixels
-    depth = conv.in_channels if conv.kernel == (1, 1) else conv.kernel[1]
-    tile = tile_space(rows, cols // layout.lanes, depth, layout.lanes, facts)
-    tile_anchor(sch, block, epilogue, roles, tile, facts, col_axis=roles.col)
-
-
-def _flatten(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, width: int) -> None:
-    """Makes one iterator of the image's rows and columns, in the anchor and in its epilogue."""
-    sch.transform_layout(block, ("write", 0), lambda n, c, y, x: [n, c, y * width + x])
-    sch.transform_block_layout(
-        block, lambda n, c, y, x, ic, ky, kx: [n, c, y * width + x, ic + ky + kx]
-    )
-    sch.transform_block_layout(epilogue, lambda n, c, y, x: [n, c, y * width + x])
-
-
-def _move_channels_last(sch: Schedule, block: SBlockRV, is_flat: bool) -> None:
-    """Lets the accumulators of one pixel lie next to each other."""
+    roles, pixels = _over_channels(conv), conv.width
+    is_flat = conv.is_pointwise and not (layout.over_channels and _has_no_rows(conv))
     if is_flat:
-        sch.transform_layout(block, ("write", 0), lambda n, c, p: [n, p, c])
+        _flatten(sch, block, epilogue, conv)
+        roles, pixels = replace(roles, outer=(0,), row=2, reduce=(3,)), conv.num_pixels
+    elif set(conv.kernel) == {1}:
+        roles = replace(roles, reduce=_channel_last(conv))
+    rows, cols = pixels, conv.out_channels
+    if layout.over_channels:
+        _move_channels_last(sch, block)
     else:
-        sch.transform_layout(block, ("write", 0), lambda n, c, y, x: [n, y, x, c])
+        roles = replace(roles, row=1, col=roles.row, lhs=roles.rhs, rhs=roles.lhs)
+        rows, cols = cols, rows
+    depth = conv.in_channels if set(conv.kernel) == {1} else conv.kernel[-1]
+    col_axis = roles.col
+    if conv.groups > 1:
+        _split_groups(sch, block, conv)
+        roles, rows = _behind_groups(roles), rows // conv.groups
+    share = replace(facts, vector_registers=facts.vector_registers // layout.registers)
+    tile = tile_space(rows, cols // layout.lanes, depth, layout.lanes, share)
+    if not is_flat and conv.batch * prod(conv.image[:-1]) >= facts.num_cores:
+        tile = tile_with_rest(rows, tile, share)
+    tile_anchor(sch, block, epilogue, roles, tile, facts, col_axis=col_axis)
+
+
+def _has_no_rows(conv: Conv) -> bool:
+    """Whether no tile of more than a few pixels divides the image: its rows leave a rest, then."""
+    return divisors(conv.num_pixels, 4 * _FEW_ROWS)[-1] < _FEW_ROWS
+
+
+def _split_groups(sch: Schedule, block: SBlockRV, conv: Conv) -> None:
+    """Makes an iterator of the group that an output channel is in, before the channel's own."""
+    width = conv.out_channels // conv.groups
+
+    def split(n: tirx.Var, c: tirx.Var, *rest: tirx.Var) -> list[tirx.PrimExpr]:
+        return [n, c // width, c % width, *rest]
+
+    _relabel(sch, block, split)
+
+
+def _behind_groups(roles: Roles) -> Roles:
+    """The parts of iterators behind that of the groups, where vectors run over the image."""
+    return replace(
+        roles,
+        outer=(0, 1, *(i + 1 for i in roles.outer if i)),
+        row=roles.row + 1,
+        col=roles.col + 1,
+        reduce=tuple(i + 1 for i in roles.reduce),
+    )
+
+
+def _relabel(sch: Schedule, block: SBlockRV, new_iters: Callable[..., list[tirx.PrimExpr]]) -> None:
+    iters = sch.get(block).iter_vars
+    moved = IndexMap.from_func(new_iters, len(iters), index_dtype=str(iters[0].var.ty.dtype))
+    sch.transform_block_layout(block, moved)
+
+
+def _flatten(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, conv: Conv) -> None:
+    """Makes one iterator of the image's axes, in the anchor and in its epilogue."""
+    num_axes = conv.num_axes
+
+    def pixel(image: Sequence[tirx.Var]) -> tirx.PrimExpr:
+        found = image[0]
+        for extent, at in zip(conv.image[1:], image[1:], strict=True):
+            found = found * extent + at
+        return found
+
+    def of_output(n: tirx.Var, c: tirx.Var, *image: tirx.Var) -> list[tirx.PrimExpr]:
+        return [n, c, pixel(image)]
+
+    def of_anchor(n: tirx.Var, c: tirx.Var, *rest: tirx.Var) -> list[tirx.PrimExpr]:
+        return [n, c, pixel(rest[:num_axes]), sum(rest[num_axes + 1 :], rest[num_axes])]
+
+    sch.transform_layout(block, ("write", 0), of_output)
+    _relabel(sch, block, of_anchor)
+    _relabel(sch, epilogue, of_output)
+
+
+def _move_channels_last(sch: Schedule, block: SBlockRV) -> None:
+    """Lets the accumulators of one pixel lie next to each other."""
+
+    def moved(*axes: tirx.Var) -> list[tirx.PrimExpr]:
+        return [axes[0], *axes[2:], axes[1]]
+
+    sch.transform_layout(block, ("write", 0), moved)

@@ -10,8 +10,9 @@ import tvm
 from tvm import tirx
 
 from kope_tvm.schedules.analysis import Access, Block
-from kope_tvm.schedules.rows import GRAIN_VECTORS, HINT, lanes_for, sample
-from kope_tvm.schedules.stages import element_bits, is_dear, start
+from kope_tvm.schedules.contraction import HINT
+from kope_tvm.schedules.rows import GRAIN_VECTORS, lanes_for, sample
+from kope_tvm.schedules.stages import element_bits, is_dear, lane_bits, start
 from kope_tvm.target import Facts, TargetSpec
 
 
@@ -45,7 +46,7 @@ def _schedule_runs(sch: tvm.s_tir.Schedule, block: Block, facts: Facts) -> None:
     first = _first_contiguous(block)
     inner = _fused(sch, loops[first:])
     size = prod(it.extent for it in block.iters[first:])
-    bits = element_bits(block)
+    bits = lane_bits(block, len(block.iters) - 1)
     lanes = lanes_for(size, bits, facts)
     fits = [n for n in (1, 2, 4, 8) if n * lanes <= size] or [1]
     vectors = sample(sch, fits, max(n for n in fits if n <= (1 if is_dear(block) else 4)))

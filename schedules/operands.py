@@ -116,7 +116,7 @@ def is_multiply_add(anchor: Block) -> bool:
 
 def is_copy(block: Block) -> bool:
     """Whether the block stores a single load as it is."""
-    return isinstance(block.body.value, TensorLoad)
+    return isinstance(block.body, tirx.BufferStore) and isinstance(block.body.value, TensorLoad)
 
 
 def _is_operand(expr: object) -> bool:
@@ -206,14 +206,14 @@ def _pack_groups(
 
 
 def stage_pad(sch: Schedule, pad: SBlockRV, facts: Facts) -> None:
-    """Schedules an NCHW padding block: channels in parallel, each filled, then copied by rows."""
-    batch, channel, height, width = sch.get_loops(pad)
-    threads = _is_worth_threads(sch, (batch, channel, height, width), facts)
+    """Schedules an NC... padding block: channels in parallel, each filled, then copied by rows."""
+    batch, channel, *image = sch.get_loops(pad)
+    threads = _is_worth_threads(sch, (batch, channel, *image), facts)
     task = sch.fuse(batch, channel)
     if threads:
         sch.parallel(task)
-    if sch.can_decompose_padding(pad, height):
-        sch.decompose_padding(pad, height)
+    if sch.can_decompose_padding(pad, image[0]):
+        sch.decompose_padding(pad, image[0])
 
 
 def stage(sch: Schedule, block: SBlockRV, lanes: int, facts: Facts) -> None:

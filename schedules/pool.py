@@ -10,7 +10,8 @@ import tvm
 from tvm import tirx
 
 from kope_tvm.schedules.analysis import Analysis, Block
-from kope_tvm.schedules.rows import GRAIN_VECTORS, HINT, sample
+from kope_tvm.schedules.contraction import HINT
+from kope_tvm.schedules.rows import GRAIN_VECTORS, sample
 from kope_tvm.schedules.stages import element_bits, mixes_kinds, start
 from kope_tvm.target import Facts, TargetSpec
 

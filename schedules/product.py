@@ -96,19 +96,19 @@ def _is_dot(anchor: Block, roles: Roles) -> bool:
 
 
 def _is_streamed(anchor: Block, roles: Roles, lanes: int, facts: Facts) -> bool:
-    """Whether there is one row, and a matrix beyond the nearest cache that lies row by row.
+    """Whether there is one row, and a matrix beyond the near caches that lies row by row.
 
-    Cores out of order look far enough ahead without.
+    Cores out of order look far enough ahead of the first one without.
     """
     rows = [anchor.iters[i].extent for i in (*roles.outer, roles.row)]
     matrix, deep = anchor.loads[roles.rhs], anchor.iters[roles.reduce[-1]].extent
     width = anchor.iters[roles.col].extent
+    near_bytes = facts.l1_bytes if facts.isa == "rvv" else facts.num_cores * facts.l2_bytes
     return (
-        facts.isa == "rvv"
-        and max(rows) == 1
+        max(rows) == 1
         and matrix.stride(roles.col) == 1
         and width % lanes == 0
-        and deep * width * 4 > facts.l1_bytes
+        and deep * width * 4 > near_bytes
     )
 
 

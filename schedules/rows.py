@@ -15,10 +15,10 @@ from typing import Any
 
 import tvm
 
+from kope_tvm.schedules.contraction import HINT
 from kope_tvm.schedules.stages import Stage, Stages
 from kope_tvm.target import Facts
 
-HINT = "pragma_loop_partition_hint"
 GRAIN_VECTORS = 8192
 """Vector operations below which waking a second thread costs more than it saves."""
 

@@ -17,7 +17,9 @@ from tvm import tirx
 from tvm.ir import Call, IRModule, Op
 from tvm.ir.expr import TensorLoad
 
+from kope_tvm.schedule_error import TVM_ERRORS
 from kope_tvm.schedules.analysis import Access, Analysis, Block, Index, analyse
+from kope_tvm.schedules.operands import is_copy
 
 _DEAR = frozenset(
     f"tirx.{name}" for name in ("erf", "exp", "log", "pow", "sigmoid", "tanh", "sin", "cos")
@@ -77,8 +79,18 @@ def is_dear(block: Block) -> bool:
 
 def element_bits(block: Block) -> int:
     """Of the widest element type that `block` reads or writes."""
-    dtypes = {access.dtype for access in (*block.loads, *block.stores)}
-    return max(8 if dtype == "bool" else tvm.DataType(dtype).bits for dtype in dtypes)
+    return max(type_bits(access.dtype) for access in (*block.loads, *block.stores))
+
+
+def lane_bits(block: Block, at: int) -> int:
+    """Of the widest element that differs along iterator `at`: an index is one for all lanes."""
+    accesses = [access for access in (*block.loads, *block.stores) if at in access.iters]
+    return max((type_bits(access.dtype) for access in accesses), default=element_bits(block))
+
+
+def type_bits(dtype: str) -> int:
+    """Of an element in memory."""
+    return 8 if dtype == "bool" else int(tvm.DataType(dtype).bits)
 
 
 def start(
@@ -88,6 +100,8 @@ def start(
     if (analysis := analyse(func)) is None or not all(b.stores for b in analysis.blocks):
         return None
     sch = tvm.s_tir.Schedule(IRModule({"main": func}))
+    if any(_is_last_copy(block, analysis) and _is_undone(sch, block) for block in analysis.blocks):
+        analysis = analyse(sch.mod["main"])
     while analysis is not None:
         block = next((b for b in analysis.blocks if _inlinable(b, analysis, keep_padding)), None)
         if block is None:
@@ -95,6 +109,24 @@ def start(
         sch.compute_inline(sch.get_sblock(block.name))
         analysis = analyse(sch.mod["main"])
     return None
+
+
+def _is_last_copy(block: Block, analysis: Analysis) -> bool:
+    """Whether it only lays out anew, by a reshape maybe, what another block computed."""
+    made = analysis.producers(block)
+    if len(made) != 1 or not made[0].is_injective or len(analysis.consumers(made[0])) != 1:
+        return False
+    is_last = block.is_injective and analysis.is_output(block) and is_copy(block)
+    return is_last and _size(made[0]) == _size(block) and not block.loads[0].is_linear
+
+
+def _is_undone(sch: tvm.s_tir.Schedule, block: Block) -> bool:
+    """Computes what the copy reads where the copy writes it, as far as TVM sees through it."""
+    try:
+        sch.reverse_compute_inline(sch.get_sblock(block.name))
+    except TVM_ERRORS:  # Rows picked by index, or turned round.
+        return False
+    return True
 
 
 def _inlinable(block: Block, analysis: Analysis, keep_padding: bool) -> bool:
@@ -119,17 +151,13 @@ def _size(block: Block) -> int:
 def _is_row_value(block: Block, consumers: tuple[Block, ...]) -> bool:
     """Computed once a row, read by every column: not worth repeating, unless it is a mere copy."""
     is_wider = any(_size(c) > _size(block) for c in consumers)
-    return is_wider and not (isinstance(block.body, tirx.BufferStore) and _is_copy(block))
-
-
-def _is_copy(block: Block) -> bool:
-    return isinstance(block.body.value, TensorLoad)
+    return is_wider and not is_copy(block)
 
 
 def find_stages(analysis: Analysis) -> Stages | None:
     """How the blocks share rows; None where they do not."""
     first = next((b for b in analysis.blocks if b.is_reduction), None)
-    if first is None or not all(_is_plain(b) for b in analysis.blocks):
+    if first is None or not all(_is_plain(b) and not _is_cut(b) for b in analysis.blocks):
         return None
     rows = tuple(i for i, it in enumerate(first.iters) if it.kind == "S" and it.extent > 1)
     extents = tuple(first.iters[i].extent for i in rows)
@@ -152,10 +180,46 @@ def _is_plain(block: Block) -> bool:
     if not block.is_reduction:
         return block.is_injective
     wanted = {i for i, it in enumerate(block.iters) if it.extent > 1}
-    if any(mixes_kinds(block, index) for load in block.loads for index in load.indices):
+    scattered = [load for load in block.loads if not _is_run(block, load)]
+    if any(mixes_kinds(block, index) for load in scattered for index in load.indices):
         return False
     return all(it.kind in "SR" for it in block.iters) and any(
         wanted <= set(load.iters) for load in block.loads
+    )
+
+
+def _is_cut(block: Block) -> bool:
+    """Whether it takes other values from a place on, as a running sum does.
+
+    TVM's LoopPartition, which gives tails loops of their own, would split vectors there.
+    """
+    return any(not _loads(one.condition) for one in selects(block))
+
+
+def _loads(expr: object) -> list[TensorLoad]:
+    found: list[TensorLoad] = []
+    tvm_ffi.structural_walk(expr, [(TensorLoad, found.append)], order="pre")
+    return found
+
+
+def selects(block: Block) -> list[tirx.Select]:
+    """Every choice between two values in the block."""
+    found: list[tirx.Select] = []
+    tvm_ffi.structural_walk(block.body, [(tirx.Select, found.append)], order="pre")
+    return found
+
+
+def _is_run(block: Block, load: Access) -> bool:
+    """Whether what a result is reduced from lies in one piece: part of a dimension, no window."""
+    wide = [(at, it) for at, it in enumerate(block.iters) if it.extent > 1]
+    length = 1
+    for at, it in reversed(wide):
+        if it.kind == "R":
+            if load.stride(at) != length:
+                return False
+            length *= it.extent
+    return load.is_linear and all(
+        load.stride(at) % length == 0 for at, it in wide if it.kind == "S"
     )
 
 
@@ -191,7 +255,9 @@ def _rows_of(
     if not known:
         known = dict(enumerate(spatial[: len(extents)]))
     rows = tuple(known.get(i, -1) for i in range(len(extents)))
-    same = all(i >= 0 and block.iters[i].extent == n for i, n in zip(rows, extents, strict=True))
+    same = all(
+        i in spatial and block.iters[i].extent == n for i, n in zip(rows, extents, strict=True)
+    )
     return rows if same and len(set(rows)) == len(rows) else None
 
 

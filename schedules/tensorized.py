@@ -6,6 +6,6 @@ from __future__ import annotations
 from kope_tvm.quick_stack import quick_stack
 
 with quick_stack():
-    from kope_tvm.schedules import nibbles, sums, vmadot, widening
+    from kope_tvm.schedules import block_dots, largest, nibbles, sums, vmadot, widening
 
-__all__ = ["nibbles", "sums", "vmadot", "widening"]
+__all__ = ["block_dots", "largest", "nibbles", "sums", "vmadot", "widening"]

@@ -9,8 +9,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = tvm::ffi::reflection;
   refl::GlobalDef()
       .def("kope.features", kope::Features,
-           "op_class, spatial_extents, reduce_extents, dtypes, flops, bytes_moved and num_blocks "
-           "of a PrimFunc or IRModule")
+           "op_class, spatial_extents, reduce_extents, dtypes, flops, bytes_moved, num_blocks and "
+           "strides of a PrimFunc or IRModule")
       .def("kope.write_coverage", kope::WriteCoverage,
            "param, yes/no/unknown and the first region never written, of each param given")
       .def("kope.read_uninitialised", kope::ReadUninitialised,

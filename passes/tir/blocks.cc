@@ -37,18 +37,8 @@ std::string CallName(AnyView call) {
   return name.substr(name.rfind('.') + 1);
 }
 
-VarSet VarsOf(AnyView expr) {
-  VarSet vars;
-  ffi::StructuralWalk<WalkOrder::kPreOrder>(expr, [&](AnyView node) -> Expected<WalkResult> {
-    if (!Is(node, "ir.Var")) return WalkResult::Advance();
-    vars.insert(Id(node));
-    return WalkResult::Skip();
-  });
-  return vars;
-}
-
 Load MakeLoad(AnyView node) {
-  Load load{Id(Field(node, "source")), {}};
+  Load load{Id(Field(node, "source")), {}, node};
   for (const ffi::Any& index : Items(node, "indices")) load.index_vars.push_back(VarsOf(index));
   return load;
 }
@@ -180,6 +170,16 @@ VarSet Block::Vars(AxisKind kind) const {
   for (const Axis& axis : axes) {
     if (axis.kind == kind) vars.insert(axis.var);
   }
+  return vars;
+}
+
+VarSet VarsOf(AnyView expr) {
+  VarSet vars;
+  ffi::StructuralWalk<WalkOrder::kPreOrder>(expr, [&](AnyView node) -> Expected<WalkResult> {
+    if (!Is(node, "ir.Var")) return WalkResult::Advance();
+    vars.insert(Id(node));
+    return WalkResult::Skip();
+  });
   return vars;
 }
 

@@ -22,10 +22,11 @@ struct Axis {
   int64_t extent;  // -1 where symbolic
 };
 
-/*! \brief A read of a buffer: the variables of each of its indices. */
+/*! \brief A read of a buffer: its indices, and the variables of each. */
 struct Load {
   const ffi::Object* buffer;
   std::vector<VarSet> index_vars;
+  ffi::Any node;
 };
 
 /*! \brief A multiplication of two values that were both loaded. */
@@ -53,6 +54,9 @@ struct Function {
   bool loops_on_data = false;
   std::set<std::string> calls;  // names of the intrinsics called
 };
+
+/*! \brief The variables that an expression uses. */
+VarSet VarsOf(ffi::AnyView expr);
 
 Function Collect(ffi::AnyView prim_func);
 

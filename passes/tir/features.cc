@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "tir/strides.h"
+
 namespace kope {
 namespace {
 
@@ -71,7 +73,7 @@ FeatureTuple Features(Any node) {
   ffi::Array<ffi::String> dtypes;
   if (func == nullptr) {
     ffi::Array<int64_t> none;
-    return FeatureTuple("other", none, none, dtypes, 0.0, 0.0, 0);
+    return FeatureTuple("other", none, none, dtypes, 0.0, 0.0, 0, none);
   }
   double num_bytes = 0;
   for (const Any& var : Items(func, "params")) {
@@ -86,7 +88,7 @@ FeatureTuple Features(Any node) {
   const Block& described = anchor == nullptr ? function.blocks.front() : *anchor;
   return FeatureTuple(OpClass(function, anchor), Extents(described, false),
                       Extents(described, true), dtypes, flops, num_bytes,
-                      static_cast<int64_t>(function.blocks.size()) - 1);
+                      static_cast<int64_t>(function.blocks.size()) - 1, Strides(described));
 }
 
 }  // namespace kope

@@ -8,9 +8,10 @@
 
 namespace kope {
 
-/*! \brief op_class, spatial extents, reduce extents, dtypes, flops, bytes_moved, num_blocks. */
-using FeatureTuple = ffi::Tuple<ffi::String, ffi::Array<int64_t>, ffi::Array<int64_t>,
-                                ffi::Array<ffi::String>, double, double, int64_t>;
+/*! \brief The fields of kope_tvm.task.Features, in their order. */
+using FeatureTuple =
+    ffi::Tuple<ffi::String, ffi::Array<int64_t>, ffi::Array<int64_t>, ffi::Array<ffi::String>,
+               double, double, int64_t, ffi::Array<int64_t>>;
 
 /*! \brief The block that the work is in: of the reductions if there are any, the last of equals. */
 const Block* AnchorBlock(const Function& function);

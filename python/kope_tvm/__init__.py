@@ -13,7 +13,7 @@ _PUBLIC = {
     "KopeBuilder": "kope_tvm.measure.builder_runner",
     "KopeRunner": "kope_tvm.measure.builder_runner",
     "tune": "kope_tvm.tuning",
-    "compile": "kope_tvm.compilation",
+    "compile": "kope_tvm.model_gate",
     "load_target": "kope_tvm.machine",
     "TargetSpec": "kope_tvm.target",
 }

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copyfile, which
 from tempfile import TemporaryDirectory
@@ -18,12 +17,14 @@ import tvm
 from tvm import relax
 from tvm.support import cc
 
+from kope_tvm.cores import off_the_workers_cores, same_cores_afterwards
 from kope_tvm.errors import KopeError, StorageError, UsageError
 from kope_tvm.manifest import Coverage, Manifest, append_manifest, read_manifest
 from kope_tvm.native_stderr import SCOPES, without_lines
 from kope_tvm.tensor_spec import TensorSpec
 
 _HOST = os.uname().machine
+_PROFILED_CALLS = 5
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,20 @@ class Artifact:
     def target(self) -> Mapping[str, object]:
         return self.manifest.tvm_target
 
+    def passed(self, gate: str) -> None:
+        """Note a gate of the whole model, and how it ended."""
+        made_by = self.manifest.made_by
+        made_by = replace(made_by, gates=(*made_by.gates, gate))
+        self.manifest = replace(self.manifest, made_by=made_by)
+
     def run(
         self, inputs: Mapping[str, np.ndarray] | None = None, **named: np.ndarray
     ) -> tuple[np.ndarray, ...]:
         """Compute the outputs; inputs by name, in a mapping where the name is no identifier."""
         args, outs = self._arguments({**(inputs or {}), **named})
-        result = self._entry()(*args)
+        entry = self._entry()
+        with off_the_workers_cores():
+            result = entry(*args)
         return tuple(_to_numpy(each) for each in _flatten(result if outs is None else outs))
 
     def time(
@@ -87,7 +96,7 @@ class Artifact:
             self.manifest.entry, self._device, number=number, repeat=repeat
         )
         self._entry()(*args)  # TVM counts the cores it may use when it starts its workers.
-        with _off_the_workers_cores():
+        with off_the_workers_cores():
             return tuple(float(secs) for secs in evaluator(*args).results)
 
     def profile(self, inputs: Mapping[str, np.ndarray]) -> tuple[OpTime, ...]:
@@ -181,24 +190,15 @@ class Artifact:
         return args, outs
 
 
-@contextmanager
-def _off_the_workers_cores() -> Iterator[None]:
-    """TVM binds its workers, not the caller: on a worker's core both would wait for each other."""
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
-
-
 def use_threads(num_threads: int) -> None:
     """Give TVM's pool this many threads: left alone it takes half of an x86 machine's.
 
-    The environment sizes a pool not yet started, the call one that is.
+    The environment sizes a pool not yet started, the call one that is. The call also binds the
+    caller to one core for good, whose next target would then be one of one core.
     """
     os.environ["TVM_NUM_THREADS"] = str(num_threads)
-    tvm.get_global_func("runtime.config_threadpool")(1, num_threads)
+    with same_cores_afterwards():
+        tvm.get_global_func("runtime.config_threadpool")(1, num_threads)
 
 
 def _checked(spec: TensorSpec, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -232,21 +232,25 @@ def _to_numpy(tensor: Any) -> np.ndarray:
 
 
 def _profile_vm(vm: Any, entry: str, args: Sequence[Any]) -> tuple[OpTime, ...]:
-    secs: dict[str, float] = {}
-    calls: dict[str, int] = {}
+    """Of each function the shortest of a few calls of the model: others were interrupted."""
+    calls: list[dict[str, list[float]]] = []
     begun: list[float] = []
 
     def instrument(_func: Any, name: str, before_run: bool, _ret: Any, *_args: Any) -> int:
         if before_run:
             begun.append(perf_counter())
         else:
-            secs[name] = secs.get(name, 0.0) + perf_counter() - begun.pop()
-            calls[name] = calls.get(name, 0) + 1
+            calls[-1].setdefault(str(name), []).append(perf_counter() - begun.pop())
         return 0
 
     vm.set_instrument(instrument)
-    vm[entry](*args)
-    found = [OpTime(str(name), secs[name], calls[name]) for name in secs]
+    for _ in range(_PROFILED_CALLS):
+        calls.append({})
+        vm[entry](*args)
+    found = [
+        OpTime(name, min(sum(call[name]) for call in calls), len(secs))
+        for name, secs in calls[0].items()
+    ]
     return tuple(sorted(found, key=lambda each: -each.secs))
 
 

@@ -12,6 +12,7 @@ from kope_tvm.device.place import HOST, PORT, Place, place_of
 from kope_tvm.device.simulate.calibration import MARK, mark_of
 from kope_tvm.errors import KopeError
 from kope_tvm.target import TargetSpec
+from kope_tvm.target_kind import is_on_host
 
 SIMULATED = MARK
 """The mark of whatever no clock has measured, where nothing is known of a calibration."""
@@ -33,11 +34,15 @@ def met_board(
     say: Callable[[str], None] = lambda _text: None,
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[Met | None]:
-    """A board of this target, asked who it is; None where the target is this machine.
+    """A board of this target, asked who it is; None where it is this machine, or a GPU in it.
 
     Where no tracker is named in TVM_TRACKER_HOST and TVM_TRACKER_PORT, a simulated board is
     started, and `say` is told. Raises KopeError where no board answers, or one has no time.
     """
+    if not is_on_host(spec.tvm_target.get("kind")):
+        _find_gpu(spec)
+        yield None
+        return
     if not spec.rpc_key:
         yield None
         return
@@ -70,3 +75,15 @@ def _asked(place: Place) -> Met:
             "board, or start one that has its --timer"
         )
     return Met(place, SIMULATED if info.timer else "")
+
+
+def _find_gpu(spec: TargetSpec) -> None:
+    import tvm
+
+    kind = str(spec.tvm_target["kind"])
+    if not tvm.device(kind).exist:
+        raise KopeError(
+            f"target {spec.name!r} is measured on a {kind} device, and this machine shows none: "
+            "run this on the machine that has it (nvidia-smi should list it); "
+            "kope compile needs none"
+        )

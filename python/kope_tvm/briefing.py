@@ -19,7 +19,7 @@ from kope_tvm.planner import Choice, choose
 from kope_tvm.prompt.brief import Brief, brief
 from kope_tvm.prompt.repair import refusal_brief, repair_brief
 from kope_tvm.prompt.reply import Refused
-from kope_tvm.prompt.view import View
+from kope_tvm.prompt.view import LANES, View
 from kope_tvm.proposal import Proposal
 from kope_tvm.seat import Seat
 from kope_tvm.workbench import TVM_ERRORS
@@ -28,6 +28,9 @@ from kope_tvm.workbench import TVM_ERRORS
 class Briefing:
     """Makes the briefs of one task."""
 
+    lanes: tuple[str, ...] = LANES
+    """Those that a reply may use, whatever is advised."""
+
     def __init__(self, seat: Seat) -> None:
         self._seat = seat
         self._feedback: dict[str, tuple[str, ...]] = {}
@@ -35,32 +38,34 @@ class Briefing:
 
     def proposal(self, context: Context, pending: Sequence[Proposal], left: Left) -> Brief | None:
         """The brief of a round; None where the planner says that a call is not worth it."""
-        lessons = self._lessons(context)
-        choice = self._choice(context, lessons)
+        lessons = self.lessons(context)
+        choice = self.choice(context, lessons)
         if not choice.worth_asking:
             return None
-        view = self._view(context, choice, lessons, left)
+        view = self.view(context, choice, lessons, left)
         return brief(replace(view, pending=tuple(pending)))
 
-    def repair(self, context: Context, miss: NearMiss, left: Left) -> Brief:
-        """The brief of a repair turn."""
+    def repair(self, context: Context, miss: NearMiss, left: Left) -> Brief | None:
+        """The brief of a repair turn; None where there is to be none."""
         view = self._view_of_failure(context, left)
         return repair_brief(view, miss.trial, fixes=self._fixes(miss.repair.signature))
 
-    def refusal(self, context: Context, refused: Refused, left: Left) -> Brief:
-        """The brief that asks again for what could not be read."""
+    def refusal(self, context: Context, refused: Refused, left: Left) -> Brief | None:
+        """The brief that asks again for what could not be read; None for no second chance."""
         view = self._view_of_failure(context, left)
         return refusal_brief(view, refused, self._fixes(str(refused.verdict)))
 
     def _view_of_failure(self, context: Context, left: Left) -> View:
-        lessons = self._lessons(context)
-        return self._view(context, self._choice(context, lessons), lessons, left)
+        lessons = self.lessons(context)
+        return self.view(context, self.choice(context, lessons), lessons, left)
 
-    def _lessons(self, context: Context) -> tuple[str, ...]:
+    def lessons(self, context: Context) -> tuple[str, ...]:
+        """What the memory says of functions of this kind."""
         memory = self._seat.memory
         return memory.lessons(context.task) if memory else ()
 
-    def _view(self, context: Context, choice: Choice, lessons: tuple[str, ...], left: Left) -> View:
+    def view(self, context: Context, choice: Choice, lessons: tuple[str, ...], left: Left) -> View:
+        """All that a prompt of this round may be made of."""
         memory, task = self._seat.memory, context.task
         best = context.best
         return View(
@@ -75,7 +80,8 @@ class Briefing:
             calls_left=left.calls,
         )
 
-    def _choice(self, context: Context, lessons: tuple[str, ...]) -> Choice:
+    def choice(self, context: Context, lessons: tuple[str, ...]) -> Choice:
+        """The lanes to advise, and whether a call may pay."""
         best = context.best
         return choose(
             context.task,

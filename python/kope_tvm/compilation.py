@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile a model with what a work_dir has learned, and prove the result; no LLM, no network."""
+"""Compile a loaded model with what a work_dir has learned; no LLM, no network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import tvm
-from tvm import IRModule
 from tvm.target import Target
 
 from kope_tvm.artifact import Artifact
@@ -15,29 +15,14 @@ from kope_tvm.errors import KopeError
 from kope_tvm.extraction import written_params
 from kope_tvm.learned import Learned
 from kope_tvm.llvm_build import build
-from kope_tvm.machine import load_target
 from kope_tvm.manifest import Coverage, Manifest
-from kope_tvm.model import Model, load_model
+from kope_tvm.model import Model
 from kope_tvm.model_check import ModelCheck, ModelReferences
+from kope_tvm.prepack.constants import prepacked
+from kope_tvm.provenance import provenance
 from kope_tvm.target import TargetSpec
 
 _NONE: Mapping[str, str] = {}
-
-
-def compile(
-    mod_or_onnx_path: str | Path | IRModule,
-    target: str | TargetSpec,
-    work_dir: str | Path | None = None,
-    *,
-    dims: Mapping[str, int] | None = None,
-) -> Artifact:
-    """Load a model and compile it with the fastest that `work_dir` has of every function.
-
-    Without records every function is compiled as TVM does by default; `Artifact.coverage` says so.
-    """
-    spec = target if isinstance(target, TargetSpec) else load_target(target)
-    model = load_model(mod_or_onnx_path, dims=dims or {})
-    return compile_model(model, spec, work_dir)
 
 
 def compile_model(
@@ -53,6 +38,7 @@ def compile_model(
     """
     tvm_target = Target(dict(target.tvm_target))
     mod, coverage = Learned.open(work_dir, tvm_target).apply(model.mod, untuned=untuned)
+    mod, packed = prepacked(mod, tvm_target)
     try:
         executable = build(mod, tvm_target)
     except (RuntimeError, ValueError, tvm.error.InternalError) as error:
@@ -60,7 +46,7 @@ def compile_model(
         raise KopeError(
             f"{model.name}: TVM cannot compile it for {target.name}: {reason}"
         ) from error
-    return Artifact(executable, _manifest(model, target, coverage), mod=mod)
+    return Artifact(executable, _manifest(model, target, coverage, packed), mod=mod)
 
 
 def verify_model(model: Model, artifact: Artifact, seeds: int = 3) -> ModelCheck:
@@ -69,7 +55,9 @@ def verify_model(model: Model, artifact: Artifact, seeds: int = 3) -> ModelCheck
     return ModelReferences(model, untuned, seeds).check(artifact)
 
 
-def _manifest(model: Model, target: TargetSpec, coverage: Coverage) -> Manifest:
+def _manifest(
+    model: Model, target: TargetSpec, coverage: Coverage, packed: tuple[str, ...]
+) -> Manifest:
     positions = () if model.is_relax else written_params(model.mod[model.entry])
     return Manifest(
         name=model.name,
@@ -81,4 +69,5 @@ def _manifest(model: Model, target: TargetSpec, coverage: Coverage) -> Manifest:
         target_name=target.name,
         tvm_target=dict(target.tvm_target),
         coverage=coverage,
+        made_by=replace(provenance(model, target, coverage), prepacked=packed),
     )

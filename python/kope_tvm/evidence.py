@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kope_tvm.tensor_spec import TensorSpec
+
+if TYPE_CHECKING:
+    from tvm import IRModule
+
+    from kope_tvm.target import TargetSpec
 
 _GRID = 128
 
@@ -23,6 +28,15 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Workload:
+    """What was compiled, and for what."""
+
+    mod: IRModule
+    """The functions as they came, before any schedule."""
+    target: TargetSpec
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What travels with an exported model."""
 
@@ -31,6 +45,8 @@ class Evidence:
     examples: tuple[Example, ...] = ()
     onnx: bytes | None = field(default=None, repr=False)
     """The model as ONNX Runtime takes it; None where there is none."""
+    workload: Workload | None = field(default=None, repr=False)
+    """For exporters that say schedules themselves."""
 
 
 def example_input(spec: TensorSpec, number: int) -> np.ndarray:

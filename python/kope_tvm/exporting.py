@@ -12,7 +12,7 @@ from tvm import IRModule
 
 from kope_tvm.artifact import Artifact
 from kope_tvm.compilation import compile_model
-from kope_tvm.evidence import Evidence, Example, example_input
+from kope_tvm.evidence import Evidence, Example, Workload, example_input
 from kope_tvm.extraction import as_task_module
 from kope_tvm.machine import load_target
 from kope_tvm.model import Model, load_model
@@ -41,8 +41,11 @@ def exportable(model: Model, target: TargetSpec, work_dir: Path | None) -> Expor
         proved = proved_model(model, target, work_dir)
         artifact, gate = proved.artifact, f"passed: {proved.check}"
     lines = (" ".join(line.split()) for line in _made_by(model, artifact, gate))
-    evidence = Evidence(tuple(lines), tuple(_examples(model)), model.onnx)
-    return Exportable(artifact, evidence)
+    host = load_target("host")
+    is_untuned_here = model.is_relax and target == host and not artifact.coverage.hit
+    examples = [_example(model, artifact)] if is_untuned_here else _examples(model, host)
+    workload = Workload(model.mod, target)
+    return Exportable(artifact, Evidence(tuple(lines), tuple(examples), model.onnx, workload))
 
 
 def _made_by(model: Model, artifact: Artifact, gate: str) -> Iterator[str]:
@@ -67,12 +70,15 @@ def _task_key(model: Model, name: str) -> str:
     return state_of(as_task_module(model.mod[name]))
 
 
-def _examples(model: Model) -> Iterator[Example]:
+def _examples(model: Model, host: TargetSpec) -> Iterator[Example]:
     """A call of every function a library will have, computed here by the untuned build."""
-    host = load_target("host")
     for one in (model,) if model.is_relax else _one_by_one(model):
-        feed = {spec.name: example_input(spec, i) for i, spec in enumerate(one.inputs)}
-        yield Example(one.entry, compile_model(one, host).run(feed))
+        yield _example(one, compile_model(one, host))
+
+
+def _example(model: Model, artifact: Artifact) -> Example:
+    feed = {spec.name: example_input(spec, i) for i, spec in enumerate(model.inputs)}
+    return Example(model.entry, artifact.run(feed))
 
 
 def _one_by_one(model: Model) -> Iterator[Model]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import tvm
 from tvm import ir, s_tir, tirx
+from tvm.sym import detect_linear_equation
 from tvm_ffi import WalkResult, structural_equal, structural_walk
 
 from kope_tvm.task import Features
@@ -31,7 +32,8 @@ def features(node: Any) -> Features:
     """Features of a PrimFunc, or of an IRModule's `main` (else its first PrimFunc by name)."""
     from kope_tvm import _ffi_api  # late: only a call needs the library
 
-    op_class, spatial, reduce, dtypes, flops, bytes_moved, num_blocks = _ffi_api.features(node)
+    op_class, spatial, reduce, dtypes, *counts, strides = _ffi_api.features(node)
+    flops, bytes_moved, num_blocks = counts
     return Features(
         str(op_class),
         tuple(int(extent) for extent in spatial),
@@ -40,6 +42,7 @@ def features(node: Any) -> Features:
         float(flops),
         float(bytes_moved),
         int(num_blocks),
+        tuple(int(stride) for stride in strides),
     )
 
 
@@ -59,6 +62,7 @@ def features_reference(node: Any) -> Features:
         flops=sum(block.flops for block in function.blocks),
         bytes_moved=float(sum(num_bytes for _, num_bytes in params)),
         num_blocks=len(function.blocks) - 1,
+        strides=_strides(described),
     )
 
 
@@ -76,6 +80,7 @@ _Vars = frozenset[Any]
 class _Load:
     buffer: Any
     index_vars: tuple[_Vars, ...]
+    node: Any
 
 
 @dataclass(frozen=True)
@@ -217,7 +222,8 @@ def _loads(expr: Any, block: _Block) -> list[_Load]:
 
     def visit(node: Any) -> None:
         if isinstance(node, ir.TensorLoad) and node.source not in block.written:
-            loads.append(_Load(node.source, tuple(_vars(index) for index in node.indices)))
+            index_vars = tuple(_vars(index) for index in node.indices)
+            loads.append(_Load(node.source, index_vars, node))
 
     _walk_value(expr, visit)
     return loads
@@ -234,6 +240,30 @@ def _vars(expr: Any) -> _Vars:
 
     structural_walk(expr, visit, order="pre")
     return frozenset(found)
+
+
+def _strides(block: _Block) -> tuple[int, ...]:
+    axes = [axis for axis in block.axes if axis.extent != 1] or block.axes
+    return tuple(_stride(load.node, axes[-1].var) for load in block.loads) if axes else ()
+
+
+def _stride(load: Any, var: Any) -> int:
+    total, row = 0, 1
+    for size, index in zip(reversed(load.source.shape), reversed(load.indices), strict=True):
+        steps = _steps(index, var)
+        if steps is None or (steps and row < 0):
+            return -1
+        total += steps * row
+        row = row * int(size) if row > 0 and isinstance(size, tirx.IntImm) else -1
+    return abs(total)
+
+
+def _steps(index: Any, var: Any) -> int | None:
+    """By how much an index grows with each step of `var`; None where that differs."""
+    if var not in _vars(index):
+        return 0
+    found = detect_linear_equation(index, [var])
+    return int(found[0]) if found and isinstance(found[0], tirx.IntImm) else None
 
 
 def _call_name(call: Any) -> str:

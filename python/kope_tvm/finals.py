@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
@@ -18,6 +19,8 @@ NUM_FINALISTS = 3
 NUM_TURNS = 2
 MAX_TURNS = 6
 """One slow turn of so many is no noise of the others."""
+MAX_DISTURBED_TURNS = 12
+"""Nor are the first two, where something else ran then."""
 MAX_FINALS = 3
 """More are held only while the fastest is one that was never proved."""
 CLOSE = 1.3
@@ -50,22 +53,32 @@ def finals(
 
 
 def against(
-    challenger: Candidate, incumbent: Candidate, device: Device, plain: Device
+    challenger: Candidate,
+    incumbent: Candidate,
+    device: Device,
+    plain: Device,
+    known_secs: float = math.inf,
 ) -> tuple[Measurement, Measurement]:
     """What became of the two, measured in turns: all times, or the first failure.
 
-    More turns are taken while the challenger is ahead, but by no more than the noise. `device` must
-    prove the challenger; the incumbent was proved before, and `plain` may only time it.
+    More turns are taken while the challenger is ahead, but by no more than the noise, and while it
+    is behind and far from the `known_secs` that made it the challenger: something else runs then.
+    `device` must prove the challenger; the incumbent was proved before, and `plain` may only time
+    it.
     """
     ours: list[Measurement] = []
     theirs: list[Measurement] = []
-    for turn in range(1, MAX_TURNS + 1):
+    num_turns = MAX_TURNS
+    for turn in count(1):
         ours += [measurement for _, measurement in device.measure([challenger])]
         if not ours[-1].ok:
             break
         theirs += [measurement for _, measurement in plain.measure([incumbent])]
         found = compared(_together(ours), _together(theirs))
-        if turn >= NUM_TURNS and not GAMMA <= found.gain < found.needed:
+        is_disturbed = found.gain < GAMMA and _together(ours).secs > known_secs * CLOSE
+        num_turns = MAX_DISTURBED_TURNS if is_disturbed else num_turns
+        is_open = is_disturbed or GAMMA <= found.gain < found.needed
+        if turn >= (num_turns if is_open else NUM_TURNS):
             break
     return _together(ours), _together(theirs) if theirs else Measurement()
 

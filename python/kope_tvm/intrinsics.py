@@ -9,7 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import ModuleType
+
+from kope_tvm.quick_stack import quick_stack
 
 _PACKAGE = "tvm.s_tir.tensor_intrin"
 _NOT_OF_CPUS = ("cuda", "rocm", "hexagon")
@@ -34,3 +37,10 @@ def intrinsics_for(target_kind: str) -> Iterator[None]:
     finally:
         for name in (*placeholders, _PACKAGE):
             sys.modules.pop(name, None)
+
+
+def register_intrinsics_of(target_kind: str) -> None:
+    """Loads what a trace for a GPU may tensorize with; without it no such trace replays."""
+    if target_kind == "cuda" and f"{_PACKAGE}.cuda" not in sys.modules:
+        with quick_stack():
+            import_module(f"{_PACKAGE}.cuda")

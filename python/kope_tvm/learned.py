@@ -16,6 +16,7 @@ from tvm.target import Target
 
 from kope_tvm.errors import WorkDirError
 from kope_tvm.extraction import as_task_module
+from kope_tvm.intrinsics import register_intrinsics_of
 from kope_tvm.manifest import Coverage
 from kope_tvm.outcome import Verdict
 from kope_tvm.records import open_database, trace_key
@@ -37,6 +38,8 @@ class Choice:
     """None where it stays as it is."""
     lane: str = ""
     """Of the proposal that made `func`."""
+    state: str = ""
+    """What experiences of `func` are kept under."""
     failures: tuple[str, ...] = ()
     """Why what was faster on record could not be applied."""
 
@@ -57,6 +60,7 @@ class _Made(NamedTuple):
     name: str
     lane: str
     gain: float
+    state: str
 
 
 class Learned:
@@ -106,13 +110,14 @@ class Learned:
                 fallback.append(name)
                 continue
             applied.update_func(var, choice.func)
-            made.append(_Made(name, choice.lane, self._gain(func)))
+            made.append(_Made(name, choice.lane, self._gain(func), choice.state))
         return applied, Coverage(
             hit=tuple(one.name for one in made),
             fallback=tuple(fallback),
             failed=tuple(failed),
             lanes=tuple(one.lane for one in made),
             gains=tuple(one.gain for one in made),
+            states=tuple(one.state for one in made),
         )
 
     def _gain(self, func: tirx.PrimFunc) -> float:
@@ -133,7 +138,7 @@ class Learned:
             elif found is not None:
                 is_untuned = tvm_ffi.structural_equal(found, mod)
                 tuned = None if is_untuned else _in_place_of(func, found["main"])
-                return Choice(tuned, option.lane, tuple(failures))
+                return Choice(tuned, option.lane, state_of(found), tuple(failures))
         return Choice(None, failures=tuple(failures))
 
     def _options(self, mod: IRModule) -> Iterator[_Option]:
@@ -174,6 +179,7 @@ class Learned:
         if isinstance(workload, str):
             return workload
         try:
+            register_intrinsics_of(str(self._target.kind.name))
             sch = self._database.query_schedule(workload, self._target, "main")
         except TVM_ERRORS as error:
             return f"its record does not replay: {str(error).strip().splitlines()[-1]}"

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 NATIVE = "native"
 _FOLDER = Path(__file__).parent / "targets"
 _TABLES = {"summary": str, "target": dict, "rpc": dict, "limits": dict, "facts": dict}
-_TELLING = ("kind", "mcpu", "mattr", "model")
+_TELLING = ("kind", "mcpu", "mattr", "arch", "model")
 """What tells known targets apart."""
+_GPUS = ("cuda",)
+"""Kinds that know no `num-cores`: their multiprocessors are a fact."""
 _Record = TypeVar("_Record", Facts, Limits)
 
 
@@ -59,17 +61,20 @@ def read_target(name_or_path: str | Path) -> TargetSpec:
     for key, value in data.items():
         _check_type(value, _expected(key, _TABLES, f"{path}"), f"{path}: {key}")
     config = dict(data.get("target", {}))
-    facts = _record(Facts(), data.get("facts", {}), f"{path}: [facts]")
+    elsewhere = "" if config["kind"] in _GPUS else "num_cores"
+    facts = _record(Facts(), data.get("facts", {}), f"{path}: [facts]", elsewhere)
     if config.get("mcpu") == NATIVE:
         facts = _merged(facts, host.detect())
-    config["num-cores"] = num_cores = _num_cores(config, path)
+    if config["kind"] not in _GPUS:
+        config["num-cores"] = num_cores = _num_cores(config, path)
+        facts = replace(facts, num_cores=num_cores)
     rpc = data.get("rpc", {})
     for key, value in rpc.items():
         _check_type(value, _expected(key, {"key": str}, f"{path}: [rpc]"), f"{path}: [rpc] {key}")
     return TargetSpec(
         name=path.stem,
         tvm_target=config,
-        facts=replace(facts, num_cores=num_cores),
+        facts=facts,
         limits=_record(Limits(), data.get("limits", {}), f"{path}: [limits]"),
         rpc_key=rpc.get("key", ""),
         summary=data.get("summary", ""),
@@ -108,10 +113,12 @@ def spec_of_target(target: tvm.target.Target) -> TargetSpec:
         facts = replace(
             facts, isa=isa.name, vlen_bits=isa.vlen_bits, vector_registers=isa.vector_registers
         )
-    num_cores = config.get("num-cores", facts.num_cores)
-    facts = replace(facts, num_cores=int(num_cores))
     name = relative.name if relative else str(config.get("mcpu") or config.get("kind"))
-    return TargetSpec(name=name, tvm_target={**config, "num-cores": int(num_cores)}, facts=facts)
+    if config.get("kind") in _GPUS:
+        return TargetSpec(name=name, tvm_target=config, facts=facts)
+    num_cores = int(config.get("num-cores", facts.num_cores))
+    facts = replace(facts, num_cores=num_cores)
+    return TargetSpec(name=name, tvm_target={**config, "num-cores": num_cores}, facts=facts)
 
 
 @lru_cache(maxsize=1)
@@ -170,9 +177,10 @@ def _num_cores(config: Mapping[str, Any], path: Path) -> int:
     return given
 
 
-def _record(default: _Record, table: Mapping[str, Any], where: str) -> _Record:
+def _record(default: _Record, table: Mapping[str, Any], where: str, elsewhere: str = "") -> _Record:
+    """The key `elsewhere` is no key here: it is said once, as TVM's num-cores."""
     types = dict(get_type_hints(type(default)))
-    types.pop("num_cores", None)  # Said once, as TVM's num-cores.
+    types.pop(elsewhere, None)
     for key, value in table.items():
         _check_type(value, _expected(key, types, where), f"{where} {key}")
         if not isinstance(value, str) and value < 0:

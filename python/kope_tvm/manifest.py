@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled model knows of itself: edges, target and coverage.
+"""What a compiled model knows of itself: edges, target, coverage, and what made it.
 
 It is written behind the shared object, where loaders do not look, so that it travels with it.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kope_tvm.errors import UsageError
 from kope_tvm.gains import Gains
@@ -35,6 +36,9 @@ class Coverage:
     0 where it never was, as in a work_dir of MetaSchedule's own.
     """
 
+    states: tuple[str, ...] = ()
+    """The program that each of `hit` became: what experiences of it are kept under."""
+
     @property
     def speedup(self) -> Gains:
         """The functions' gains, as far as they are known."""
@@ -55,6 +59,36 @@ class Coverage:
 
 
 @dataclass(frozen=True)
+class FunctionFacts:
+    """What made one function, and what it has to do in a call."""
+
+    name: str
+    task_key: str
+    """What its records and experiences are kept under."""
+    state: str
+    """The program that it became; empty where it is untuned."""
+    lane: str
+    """By what: `decisions`, `plan` or `rewrite`; empty where it is untuned."""
+    gain: float
+    """Over the untuned function, as the performance gate measured it; 0 where it did not."""
+    flops: float
+    roof_secs: float
+    """The least time that its machine allows; 0 where that is unknown."""
+
+
+@dataclass(frozen=True)
+class MadeBy:
+    """What made a compiled model."""
+
+    versions: str = ""
+    functions: tuple[FunctionFacts, ...] = ()
+    gates: tuple[str, ...] = ()
+    """What the whole model was checked by, and how that ended."""
+    prepacked: tuple[str, ...] = ()
+    """Functions that take a constant laid out for them when the model was compiled."""
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a compiled model knows of itself."""
 
@@ -68,6 +102,7 @@ class Manifest:
     target_name: str
     tvm_target: Mapping[str, object]
     coverage: Coverage
+    made_by: MadeBy = field(default_factory=MadeBy)
 
     @property
     def num_cores(self) -> int:
@@ -88,7 +123,15 @@ class Manifest:
             )
         fields["output_positions"] = tuple(fields["output_positions"])
         coverage = {key: tuple(names) for key, names in fields["coverage"].items()}
-        return Manifest(**{**fields, "coverage": Coverage(**coverage)})
+        made_by = _made_by(fields.pop("made_by", {}))
+        return Manifest(**{**fields, "coverage": Coverage(**coverage), "made_by": made_by})
+
+
+def _made_by(fields: Mapping[str, Any]) -> MadeBy:
+    """What made a model; nothing is known of one that an older kope wrote."""
+    functions = tuple(FunctionFacts(**each) for each in fields.get("functions", ()))
+    told = {key: tuple(fields.get(key, ())) for key in ("gates", "prepacked")}
+    return MadeBy(str(fields.get("versions", "")), functions, **told)
 
 
 def append_manifest(path: Path, manifest: Manifest) -> None:

@@ -48,7 +48,7 @@ class Model:
 
 
 def load_model(spec: str | Path | IRModule, *, dims: Mapping[str, int] = _NO_DIMS) -> Model:
-    """Load an `.onnx`, a TVMScript `.py`, a `.json` IRModule, an `op:` spec or an IRModule.
+    """Load an `.onnx`, a TVMScript `.py`, a `.json` IRModule, an `.mlir`, an `op:` or an IRModule.
 
     `dims` binds dynamic dimensions, by name or as `input.axis`.
     """
@@ -66,10 +66,16 @@ def load_model(spec: str | Path | IRModule, *, dims: Mapping[str, int] = _NO_DIM
     raise ModelError(f"{path}: unknown kind of model; {_EXPECTED}")
 
 
-_READERS = {".py": read_script, ".json": read_json}
+def _read_mlir(path: Path) -> IRModule:
+    from kope_tvm.mlir.importing import read_mlir  # Its bindings are an extra.
+
+    return read_mlir(path)
+
+
+_READERS = {".py": read_script, ".json": read_json, ".mlir": _read_mlir}
 _EXPECTED = (
-    "expected an .onnx file, a TVMScript .py or .json IRModule, or an operator spec "
-    "such as op:matmul:m=512,n=512,k=512,dtype=float32"
+    "expected an .onnx file, a TVMScript .py or .json IRModule, linalg as .mlir, "
+    "or an operator spec such as op:matmul:m=512,n=512,k=512,dtype=float32"
 )
 
 

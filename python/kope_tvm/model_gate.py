@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvm import IRModule
 from tvm.target import Target
 
 from kope_tvm.artifact import Artifact
 from kope_tvm.compilation import compile_model
 from kope_tvm.errors import KopeError
 from kope_tvm.learned import Learned
-from kope_tvm.model import Model
+from kope_tvm.machine import load_target
+from kope_tvm.model import Model, load_model
 from kope_tvm.model_check import ModelCheck, ModelReferences
 from kope_tvm.outcome import Measurement
 from kope_tvm.performance import Comparison, compared
@@ -26,6 +28,25 @@ _REPEAT = 3
 _MOST_CALLS = 1000
 _SLOW_SECS = 0.5
 """A model whose call takes as long is timed by one call a turn."""
+
+
+def compile(
+    mod_or_onnx_path: str | Path | IRModule,
+    target: str | TargetSpec,
+    work_dir: str | Path | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+) -> Artifact:
+    """Load a model and compile it with the fastest that `work_dir` has of every function.
+
+    Proved, as `kope compile` does, where this machine can run it. Without records every function
+    is compiled as TVM does by default; `Artifact.coverage` says so.
+    """
+    spec = target if isinstance(target, TargetSpec) else load_target(target)
+    model = load_model(mod_or_onnx_path, dims=dims or {})
+    if work_dir is None or spec.rpc_key:
+        return compile_model(model, spec, work_dir)
+    return proved_model(model, spec, work_dir).artifact
 
 
 @dataclass(frozen=True)
@@ -50,6 +71,9 @@ def proved_model(model: Model, target: TargetSpec, work_dir: str | Path) -> Prov
     if build.artifact is None or build.check is None or not build.check.ok:
         raise KopeError(f"{model.name}: compiled but wrong, nothing written: {build.said}")
     beside = _beside(build.artifact, references) if build.artifact.coverage.hit else None
+    build.artifact.passed(f"model: {build.check}")
+    if beside is not None:
+        build.artifact.passed(f"performance: {beside.gain:.2f}x the untuned build")
     return ProvedModel(build.artifact, build.check, beside)
 
 

@@ -104,7 +104,8 @@ def _node(node: Node) -> onnx.NodeProto:
         for key, value in node.attributes.items()
     }
     domain, _, op_type = node.op_type.rpartition("::")
-    return onnx.helper.make_node(op_type, node.inputs, [node.output], domain=domain, **attributes)
+    outputs = [node.output, *node.more_outputs]
+    return onnx.helper.make_node(op_type, node.inputs, outputs, domain=domain, **attributes)
 
 
 def _read(path: Path) -> onnx.ModelProto:

@@ -38,8 +38,19 @@ _DTYPES = {
 class OnnxReference:
     """One model in ONNX Runtime, on `num_threads` threads of this machine."""
 
-    def __init__(self, model: str | Path | bytes, num_threads: int, *, optimised: bool) -> None:
+    def __init__(
+        self,
+        model: str | Path | bytes,
+        num_threads: int,
+        *,
+        optimised: bool,
+        library: Path | None = None,
+    ) -> None:
+        """`library` has operators that the model uses beside ONNX Runtime's own."""
         options = _options(num_threads)
+        if library is not None:
+            with _onnxruntime_errors():
+                options.register_custom_ops_library(str(library.resolve()))
         if not optimised:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._session = _open(model, options)

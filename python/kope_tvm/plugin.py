@@ -25,7 +25,10 @@ _INTRIN = "tvm.s_tir.tensor_intrin"
 def autoload() -> None:
     """Entry point: called by TVM at the end of `import tvm`; a raise becomes TVM's warning."""
     check_versions()
-    install()
+    import tvm
+
+    if not tvm.base._RUNTIME_ONLY:  # Where there is no compiler there is nothing to tune.
+        install()
 
 
 def install() -> None:
@@ -41,6 +44,7 @@ def install() -> None:
     _patch(tvm, "tune", _tune)
     vecmath.install()
     _patch(database.JSONDatabase, "__init__", _open_database)
+    _patch(database.JSONDatabase, "__init_handle_by_constructor__", _made_by_a_call)
     if not any(isinstance(finder, _QuickIntrin) for finder in sys.meta_path):
         sys.meta_path.insert(0, _QuickIntrin())
 
@@ -87,11 +91,20 @@ def _tune(*args: Any, **kwargs: Any) -> Any:
 
 
 def _open_database(self: Any, *args: Any, **kwargs: Any) -> None:
-    """Register kope's tensor intrinsics first: MetaSchedule replays every record as it loads."""
+    """Register kope's intrinsics and reducers first: MetaSchedule replays records as it loads."""
+    from kope_tvm.mlir import combiners  # noqa: F401
     from kope_tvm.schedules import tensorized  # noqa: F401
 
     original = next(value for _, name, value in _undo if name == "__init__")
     original(self, *args, **kwargs)
+
+
+def _made_by_a_call(self: Any, constructor: Any, *args: Any) -> None:
+    """Make it by a call, which lets go of Python meanwhile, as a constructor does not.
+
+    MetaSchedule replays records on threads of its own, and some reducers are Python's.
+    """
+    self.__move_handle_from__(constructor(*args))
 
 
 class _QuickIntrin(importlib.abc.MetaPathFinder):

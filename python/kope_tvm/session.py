@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kope_tvm import registry
 from kope_tvm.allocation import Allocation
 from kope_tvm.ceiling import Ceiling
 from kope_tvm.chat.dialogue import Dialogue, Spent
@@ -26,14 +25,14 @@ from kope_tvm.pool_device import PoolDevice
 from kope_tvm.progress import Progress, SilentProgress
 from kope_tvm.report import TuneReport, task_report
 from kope_tvm.round import Run, Tuning
+from kope_tvm.run_record import Call, Cost, command_line, note_call, note_cost
 from kope_tvm.seam import Gate, Proposer
 from kope_tvm.seat import Seat
 from kope_tvm.settlement import Settlement
 from kope_tvm.stopwatch import Stopwatch
 from kope_tvm.task import Task
+from kope_tvm.trial_count import Count
 from kope_tvm.workbench import Workbench, proposal_of, replayed
-
-_FIRST_ROUND = 4
 
 _ROUNDS_WITH_A_MODEL = 8
 """A run asks a model about so often: it is to see what came of its last words."""
@@ -47,7 +46,8 @@ class Means:
     """What all tasks of a session share."""
 
     run: Run
-    proposers: Sequence[str]
+    proposers: Mapping[str, Callable[[Seat], Proposer]]
+    """In the order in which they are asked."""
     ledger: Ledger
     memory: Memory
     pool: Pool
@@ -86,16 +86,18 @@ class Session:
 
     def tune(self, trials: Trials, progress: Progress, started: float) -> TuneReport:
         """Run rounds until the trials are used up or nothing is left to try."""
-        count = _Count(resumed=[len(self._measured(tuning)) for tuning in self._tunings])
+        count = Count(resumed=[len(self._measured(tuning)) for tuning in self._tunings])
         self._progress = progress
+        self._note_call(trials)
         progress.start(trials.in_all)
         allocation = Allocation(self._tunings)
+        self._profile()
         try:
             while (left := trials.in_all - count.in_all) > 0:
                 index = allocation.next()
                 if index is None:
                     break
-                wanted = self._round_size(index, trials, left)
+                wanted = self._round_size(allocation, index, trials, left)
                 wanted = min(wanted, trials.per_task - count.of_task(index))
                 if wanted <= 0:
                     allocation.close(index)
@@ -122,15 +124,21 @@ class Session:
     def _spent(self) -> Spent:
         return self._means.dialogue.spent if self._means.dialogue else Spent()
 
-    def _round_size(self, index: int, trials: Trials, left: int) -> int:
-        """Small at first, that the first guesses of every task are seen before any is searched."""
+    def _profile(self) -> None:
+        """Every untuned function's time, by which the first trials are shared."""
+        if len(self._tunings) > 1:
+            for index in range(len(self._tunings)):
+                self._ensure_baseline(index)
+
+    def _round_size(self, allocation: Allocation, index: int, trials: Trials, left: int) -> int:
         left -= self._means.rewind if left > self._means.rewind else 0
         if not self._measured(self._tunings[index]):
-            return min(trials.per_round, left, _FIRST_ROUND)
-        fair = max(_FIRST_ROUND, left // len(self._tunings))
-        if self._means.dialogue is not None:
-            fair = max(_FIRST_ROUND, trials.in_all // len(self._tunings) // _ROUNDS_WITH_A_MODEL)
-        return min(trials.per_round, left, fair)
+            wanted = allocation.first_round(index)
+        elif self._means.dialogue is not None:
+            wanted = allocation.next_round(trials.in_all // _ROUNDS_WITH_A_MODEL)
+        else:
+            wanted = allocation.next_round(left)
+        return min(trials.per_round, left, wanted)
 
     def _settle(self, measured: Collection[int]) -> None:
         """Measure each task's fastest again in turns, then beside the untuned function.
@@ -211,9 +219,7 @@ class Session:
         means, ledger = self._means, self._ledger
         told = (self._waiting, means.rewind, means.run.simulated)
         seat = Seat(bench, means.memory, means.dialogue, *told)
-        proposers: dict[str, Proposer] = {
-            name: registry.load("proposers", name)(seat) for name in means.proposers
-        }
+        proposers = {name: seated(seat) for name, seated in means.proposers.items()}
         tuning = Tuning(
             bench.task,
             means.run,
@@ -232,9 +238,21 @@ class Session:
     def _measured(tuning: Tuning) -> list[Trial]:
         return [trial for trial in tuning.trials if trial.measurement is not None]
 
-    def _report(self, count: _Count, started: float) -> TuneReport:
+    def _note_call(self, trials: Trials) -> None:
+        run, target = self._means.run, self._tunings[0].task.target
+        told = (tuple(self._means.proposers), run.seed, run.toolchain, time.time())
+        call = Call(run.run_id, command_line(), target.name, trials.in_all, *told)
+        note_call(self._ledger.work_dir, call)
+
+    def _note_cost(self, report: TuneReport) -> TuneReport:
+        secs = (report.wall_secs, report.measure_secs, report.model_secs, report.own_secs)
+        cost = Cost(report.trials, report.failed, *secs, report.spent)
+        note_cost(self._ledger.work_dir, self._means.run.run_id, cost)
+        return report
+
+    def _report(self, count: Count, started: float) -> TuneReport:
         said = self._means.dialogue.notices if self._means.dialogue else ()
-        return TuneReport(
+        report = TuneReport(
             tasks=tuple(
                 task_report(tuning, self._comparisons.get(index))
                 for index, tuning in enumerate(self._tunings)
@@ -249,38 +267,11 @@ class Session:
             notices=(*self._ledger.notices, *said),
             spent=self._spent,
         )
+        return self._note_cost(report)
 
     def _spend(self, secs: float) -> None:
         """Count time spent building and running."""
         self._measure_secs += secs
-
-
-class _Count:
-    """The trials of this call, and of those it resumed."""
-
-    def __init__(self, resumed: Sequence[int]) -> None:
-        self._done = list(resumed)
-        self._resumed = sum(resumed)
-        self.failed = 0
-        self.measured: set[int] = set()
-
-    @property
-    def in_all(self) -> int:
-        return sum(self._done)
-
-    @property
-    def new(self) -> int:
-        return self.in_all - self._resumed
-
-    def of_task(self, index: int) -> int:
-        """Trials of one task."""
-        return self._done[index]
-
-    def add(self, index: int, trial: Trial) -> None:
-        """Count one trial."""
-        self._done[index] += 1
-        self.measured.add(index)
-        self.failed += not (trial.measurement and trial.measurement.ok)
 
 
 def resumed(tuning: Tuning, past: Sequence[Experience]) -> None:

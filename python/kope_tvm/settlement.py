@@ -83,7 +83,7 @@ class Settlement:
             return _refused(challenger), Measurement()
         incumbent = self.bench.apply(Decisions("", trace_text(self.bench.untouched)))
         assert isinstance(incumbent, Candidate), incumbent
-        ours, theirs = against(challenger, incumbent, self.device, self.plain)
+        ours, theirs = against(challenger, incumbent, self.device, self.plain, winner.secs)
         if not theirs.ok and self.tuning.baseline_secs:  # Too slow for a candidate's limits.
             theirs = Measurement((self.tuning.baseline_secs,))
         return ours, theirs

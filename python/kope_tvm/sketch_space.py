@@ -78,6 +78,11 @@ class Evolution:
             if measurement.ok:
                 self._database.commit_tuning_record(self._record(sch, measurement))
 
+    def scores(self, schedules: Sequence[Any]) -> list[float]:
+        """What the cost model takes them to be worth, more for faster; it may be far off."""
+        candidates = [ms.MeasureCandidate(sch, self.args_info) for sch in schedules]
+        return [float(score) for score in self._cost_model.predict(self._context, candidates)]
+
     @property
     def args_info(self) -> list[Any]:
         mod = self._context.mod

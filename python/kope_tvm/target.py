@@ -14,7 +14,9 @@ class Facts:
     isa: str = ""
     """`avx512`, `avx2`, `sse`, `rvv`, `neon`, `cuda`."""
     vlen_bits: int = 0
+    """Of a GPU the widest load of one thread."""
     vector_registers: int = 0
+    """Of a GPU what one thread may have."""
     num_cores: int = 1
     l1_bytes: int = 0
     l2_bytes: int = 0
@@ -23,8 +25,20 @@ class Facts:
     peak_flops: float = 0.0
     """float32, all cores; measured where it is not 0."""
     peak_bytes_per_sec: float = 0.0
+    tensor_flops: float = 0.0
+    """float16 or bfloat16 added up in float32 by matrix units; measured where it is not 0."""
     core: str = ""
     """Name of the core class, where mcpu does not tell it from others."""
+    warp_lanes: int = 0
+    """Threads that run in step; 0 where the machine is no GPU, as in what follows."""
+    core_threads: int = 0
+    """Threads at a time on one multiprocessor."""
+    core_registers: int = 0
+    """Of 32 bits."""
+    core_shared_bytes: int = 0
+    block_threads: int = 0
+    block_shared_bytes: int = 0
+    """Dynamic; beyond 48 KiB only on request."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +56,7 @@ class TargetSpec:
 
     name: str
     tvm_target: Mapping[str, object]
-    """What `tvm.target.Target` takes, with `num-cores`."""
+    """What `tvm.target.Target` takes; with `num-cores`, unless it is a GPU's."""
     facts: Facts = field(default_factory=Facts)
     limits: Limits = field(default_factory=Limits)
     rpc_key: str = ""

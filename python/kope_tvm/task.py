@@ -25,6 +25,10 @@ class Features:
     bytes_moved: float = 0.0
     """Each parameter once."""
     num_blocks: int = 0
+    strides: tuple[int, ...] = ()
+    """Elements between what neighbours along the anchor block's innermost axis read, load by load;
+    -1 where that is not constant.
+    """
 
     @property
     def intensity(self) -> float:

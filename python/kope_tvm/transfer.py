@@ -11,6 +11,8 @@ from kope_tvm.landing import Landed, Landing
 from kope_tvm.memory.experience import Experience, Recalled
 from kope_tvm.memory.memory import Memory
 from kope_tvm.memory.rows import Machine, experience_key
+from kope_tvm.mlir.crossing import plan_of
+from kope_tvm.mlir.script_proposal import LANE
 from kope_tvm.proposal import (
     Origin,
     Proposal,
@@ -50,6 +52,10 @@ class Transfer:
         change = f"recalled: {recalled.why}"
         parent = source.parent if is_same_task else ""
         origin = Origin("experience", parent, change, (source.state,))
+        if source.lane == LANE:
+            plan = plan_of(source.proposal, self._bench.mod, replace(origin, source=key))
+            yield from (plan,) if plan is not None else ()
+            return
         proposal = proposal_from(source.lane, source.space, source.proposal, origin)
         if is_same_task and is_here:
             yield proposal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a work_dir has learned as a pass, for any pipeline of TVM's."""
+"""What a work_dir has learned as passes, for any pipeline of TVM's, and a pipeline of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm import IRModule
+from tvm import IRModule, relax
 from tvm.target import Target
 
 from kope_tvm.learned import Learned
 from kope_tvm.machine import load_target
 from kope_tvm.manifest import Coverage
+from kope_tvm.prepack.constants import prepacked
 from kope_tvm.target import TargetSpec
 
 _LOG = logging.getLogger("kope_tvm")
@@ -44,6 +45,38 @@ class ApplyExperience:
         for failure in self.coverage.failed:
             _LOG.warning("%s: %s", self._work_dir, failure)
         return applied
+
+
+@tvm.transform.module_pass(opt_level=0, name="kope.PrepackConstants")
+class PrepackConstants:
+    """Lay constant weights out as scheduled functions want them; it goes behind the schedules."""
+
+    def __init__(self, target: str | TargetSpec | Target) -> None:
+        """`target` names a known machine, or is one."""
+        self.packed: tuple[str, ...] = ()
+        """Functions of the module seen last that take their weights packed."""
+        self._target = _target(target)
+
+    def transform_module(self, mod: IRModule, _context: Any) -> IRModule:
+        """The module with what packs constants done."""
+        made, self.packed = prepacked(mod, self._target)
+        return made
+
+
+def pipeline(work_dir: str | Path, target: str | TargetSpec | Target) -> Any:
+    """TVM's build with what a work_dir has learned: `tvm.compile(mod, relax_pipeline=...)`.
+
+    It takes a Relax module as it was imported, or after the pipeline `zero`.
+    """
+    return tvm.transform.Sequential(
+        [
+            relax.get_pipeline("zero"),
+            ApplyExperience(work_dir, target),
+            PrepackConstants(target),
+            relax.get_pipeline("default_build"),
+        ],
+        name="kope.pipeline",
+    )
 
 
 def _target(target: str | TargetSpec | Target) -> Target:

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -24,10 +24,13 @@ from kope_tvm.machine import load_target
 from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.measure.pool import Pool
 from kope_tvm.memory.location import default_path
+from kope_tvm.memory.memory import Memory
 from kope_tvm.model import Model, extract_tasks, load_model, refused_functions
 from kope_tvm.progress import Progress, SilentProgress
 from kope_tvm.report import TuneReport
 from kope_tvm.round import Run
+from kope_tvm.seam import Proposer
+from kope_tvm.seat import Seat
 from kope_tvm.seeded import open_seeded
 from kope_tvm.session import Means, Session, Trials
 from kope_tvm.target import TargetSpec
@@ -54,7 +57,7 @@ def tune(
     max_trials_per_task: int | None = None,
     num_trials_per_iter: int = 16,
     proposer: str = "auto",
-    memory: str | None = None,
+    memory: str | Memory | None = None,
     seed: int | None = None,
     dims: Mapping[str, int] | None = None,
     config: MeasureConfig | None = None,
@@ -64,14 +67,16 @@ def tune(
     max_calls: int | None = None,
     exchanges: str | Path | None = None,
     rewind: int = 0,
+    seats: Mapping[str, Callable[[Seat], Proposer]] | None = None,
 ) -> TuneReport:
     """Tune every function of a model for a target; the same call again resumes.
 
-    `memory` is a SQLAlchemy URL or a path; None is the user's own memory. So many trials as
-    `rewind` says, the last ones, undo single decisions of the best. The four before it are for a
-    language model: what it may cost in all, and for proposer `replay` the stored exchanges. Raises
-    UsageError for a wrong call before anything is written, KopeError where a device or a disk
-    fails; what was measured before is kept.
+    `memory` is a SQLAlchemy URL or a path, or an open memory, which is closed; None is the user's
+    own. `seats` are proposers of your own in place of those that `proposer` stands for. So many
+    trials as `rewind` says, the last ones, undo single decisions of the best. `max_tokens` to
+    `exchanges` are for a language model: what it may cost in all, and for proposer `replay` the
+    stored exchanges. Raises UsageError for a wrong call before anything is written, KopeError where
+    a device or a disk fails; what was measured before is kept.
     """
     started = time.perf_counter()
     check_versions()
@@ -88,14 +93,25 @@ def tune(
         pool = opened.enter_context(Pool(spec, config or MeasureConfig(), _LOG, met))
         pool.warm_up()
         tasks, refused = _tasks(load_model(mod_or_onnx_path, dims=dims or {}), spec)
-        remembered = opened.enter_context(open_seeded(memory))
+        remembered = opened.enter_context(_opened(memory))
         remembered.note_machine(spec)
         ledger = opened.enter_context(closing(Ledger(Path(work_dir), spec, remembered)))
         ledger.notices += [*said, *refused]
-        means = Means(run, names, ledger, remembered, pool, _home(), dialogue, rewind)
+        means = Means(
+            run, seats or registered(names), ledger, remembered, pool, _home(), dialogue, rewind
+        )
         per_task = max_trials_per_task or max_trials_global
         trials = Trials(max_trials_global, per_task, num_trials_per_iter)
         return Session(tasks, means).tune(trials, progress or SilentProgress(), started)
+
+
+def registered(names: Sequence[str]) -> dict[str, Callable[[Seat], Proposer]]:
+    """The proposers of these names, made when they are seated."""
+    return {name: registry.load("proposers", name) for name in names}
+
+
+def _opened(memory: str | Memory | None) -> Memory:
+    return memory if isinstance(memory, Memory) else open_seeded(memory)
 
 
 def _home() -> Path:

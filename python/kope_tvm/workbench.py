@@ -17,7 +17,9 @@ from tvm.s_tir import Schedule, Trace
 from kope_tvm import registry
 from kope_tvm.candidate import Candidate
 from kope_tvm.features import features
+from kope_tvm.intrinsics import register_intrinsics_of
 from kope_tvm.memory.experience import Experience
+from kope_tvm.mlir import combiners  # noqa: F401  (registers what traces take apart)
 from kope_tvm.outcome import Verdict, refuse
 from kope_tvm.plan.schedule import planned
 from kope_tvm.proposal import (
@@ -71,6 +73,7 @@ class Workbench:
         self.seed = seed
         self.mod = tvm.ir.load_json(task.mod_json)
         self.tvm_target = tvm.target.Target(dict(task.target.tvm_target))
+        register_intrinsics_of(str(self.tvm_target.kind.name))
         self._rewrites: dict[str, Workbench | Verdict] = {}
         self._applied: dict[tuple[str, str, str], Candidate | Verdict] = {}
         """What was applied last: the round, the prompt and the finals ask for the same ones."""

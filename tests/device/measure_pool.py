@@ -25,8 +25,12 @@ def mod_of(func: tvm.tirx.PrimFunc) -> tvm.IRModule:
 
 
 def measured(
-    pool: Pool, funcs: Sequence[tvm.tirx.PrimFunc], reference: tvm.tirx.PrimFunc
+    pool: Pool,
+    funcs: Sequence[tvm.tirx.PrimFunc],
+    reference: tvm.tirx.PrimFunc,
+    prove_secs: float | None = None,
 ) -> list[Measurement]:
-    """Of each function, checked against another."""
-    found = dict(pool.measure([mod_of(func) for func in funcs], reference=mod_of(reference)))
+    """Of each function, checked against another; on every case below `prove_secs`."""
+    mods = [mod_of(func) for func in funcs]
+    found = dict(pool.measure(mods, reference=mod_of(reference), prove_secs=prove_secs))
     return [found[index] for index in range(len(funcs))]

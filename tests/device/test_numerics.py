@@ -73,7 +73,8 @@ def test_a7_relu_drops_nan_on_tvm_and_so_must_a_candidate(once: Pool) -> None:
     given = np.array([np.nan, 1, -1, np.nan], np.float32)
     # ONNX Runtime answers [nan, 1, 0, nan].
     assert _called(mod_of(_relu), given, shape=(4,), dtype="float32") == [0, 1, 0, 0]
-    alike, keeps = measured(once, [_relu_by_vectors, _relu_that_keeps_nan], _relu_64)
+    both = [_relu_by_vectors, _relu_that_keeps_nan]
+    alike, keeps = measured(once, both, _relu_64, prove_secs=math.inf)
     assert alike.is_proven
     assert keeps.code == "E_NUMERICS"
     assert keeps.error.startswith("nan for 0 at ")
@@ -227,7 +228,7 @@ def test_every_operator_lifts_and_its_quick_form_is_the_same(name: str, once: Po
     lift.hastened(lifted)
     ((_, outcome),) = once.measure([lift.hastened(mod)], reference=mod, prove_secs=math.inf)
     assert outcome.is_proven, outcome.error
-    assert outcome.max_error <= 0.5
+    assert outcome.max_error <= 0.75
     assert once.notice(mod) == ""
 
 

@@ -35,6 +35,39 @@ THREADS = {
 WARNINGS = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 QEMU = "qemu-riscv64"
 RISCV_CC = "riscv64-linux-gnu-gcc"
+TWO_LAYERS = """
+from tvm.script import ir as I, relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((8, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+        with R.dataflow():
+            h = R.nn.relu(R.matmul(x, w))
+            s = R.add(R.matmul(h, w), R.const(0.5, "float32"))
+            y = R.nn.softmax(s)
+            R.output(h, y)
+        return (y, h, x, y)
+"""
+TWO_FUNCTIONS = """
+from tvm.script import ir as I, tirx as T
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "int8"), B: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.sblock("add"):
+                v = T.axis.spatial(8, i)
+                B[v] = T.Cast("int32", A[v]) + 1
+
+    @T.prim_func(s_tir=True)
+    def twice(A: T.Buffer((8,), "float16"), B: T.Buffer((8,), "float16")):
+        for i in range(8):
+            with T.sblock("twice"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * T.float16(2)
+"""
 
 
 def exported(

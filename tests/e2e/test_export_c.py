@@ -14,6 +14,8 @@ import pytest
 from export_checks import (
     PLAIN_LIBC,
     THREADS,
+    TWO_FUNCTIONS,
+    TWO_LAYERS,
     WARNINGS,
     aligned,
     call,
@@ -36,20 +38,6 @@ from kope_tvm.workbench import state_of
 pytestmark = pytest.mark.e2e
 
 MATMUL = "op:matmul:m=64,n=48,k=32"
-TWO_LAYERS = """
-from tvm.script import ir as I, relax as R
-
-@I.ir_module
-class Module:
-    @R.function
-    def main(x: R.Tensor((8, 4), "float32"), w: R.Tensor((4, 4), "float32")):
-        with R.dataflow():
-            h = R.nn.relu(R.matmul(x, w))
-            s = R.add(R.matmul(h, w), R.const(0.5, "float32"))
-            y = R.nn.softmax(s)
-            R.output(h, y)
-        return (y, h, x, y)
-"""
 BRANCH = """
 from tvm.script import ir as I, relax as R
 
@@ -62,25 +50,6 @@ class Module:
         else:
             y = R.abs(x)
         return y
-"""
-TWO_FUNCTIONS = """
-from tvm.script import ir as I, tirx as T
-
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "int8"), B: T.Buffer((8,), "int32")):
-        for i in range(8):
-            with T.sblock("add"):
-                v = T.axis.spatial(8, i)
-                B[v] = T.Cast("int32", A[v]) + 1
-
-    @T.prim_func(s_tir=True)
-    def twice(A: T.Buffer((8,), "float16"), B: T.Buffer((8,), "float16")):
-        for i in range(8):
-            with T.sblock("twice"):
-                v = T.axis.spatial(8, i)
-                B[v] = A[v] * T.float16(2)
 """
 
 

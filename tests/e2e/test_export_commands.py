@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kope export c` as typed, and its libraries on an emulated board."""
+"""`kope export` as typed, and its libraries on an emulated board."""
 
 from __future__ import annotations
 
@@ -64,27 +64,34 @@ def as_written(snippet: str, folder: Path) -> str:
     return said
 
 
-def snippets(project_dir: Path) -> tuple[str, ...]:
-    """Of docs/export.md: with make, with CMake, for a board."""
+def snippets(project_dir: Path, heading: str) -> tuple[str, ...]:
+    """Of one section of docs/export.md."""
     text = (project_dir / "docs" / "export.md").read_text(encoding="utf-8")
-    found = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(found) == 3
-    return tuple(found)
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return tuple(re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL))
 
 
 def test_documented_commands_run_as_written(project_dir: Path, tmp_path: Path) -> None:
     if not shutil.which("cmake"):
         pytest.skip("no cmake on the path; Debian: apt install cmake")
-    with_make, with_cmake, _ = snippets(project_dir)
+    with_make, with_cmake, _ = snippets(project_dir, "C")
     for snippet in (with_make, with_cmake):
         assert RIGHT in as_written(snippet, tmp_path)
 
 
 def test_documented_commands_for_a_board_run_as_written(project_dir: Path, tmp_path: Path) -> None:
     need_riscv()
-    _, _, for_a_board = snippets(project_dir)
+    _, _, for_a_board = snippets(project_dir, "C")
     said = as_written(for_a_board, tmp_path)
     assert re.search(r"^run: T_softmax_norm: 911 values, .* allowed: right$", said, re.MULTILINE)
+
+
+def test_documented_commands_for_onnxruntime_run_as_written(
+    project_dir: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the Python package onnxruntime")
+    (snippet,) = snippets(project_dir, "ONNX Runtime")
+    assert as_written(snippet, tmp_path).splitlines()[-1] == "64.0 64.0"
 
 
 def test_command_says_what_it_wrote(tmp_path: Path) -> None:
@@ -95,6 +102,12 @@ def test_command_says_what_it_wrote(tmp_path: Path) -> None:
     assert found["name"] == "relu"
     assert "lib/librelu.a" in found["files"]
     assert all((out / file).is_file() for file in found["files"])
+
+
+def test_help_describes_every_kind() -> None:
+    said = " ".join(order("--help").output.split())
+    assert "c A C library that needs libc and libm only" in said
+    assert "onnxruntime A library of custom operators that ONNX Runtime loads" in said
 
 
 @pytest.mark.parametrize(

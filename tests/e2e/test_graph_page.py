@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 import graph_story as story
 from kope_tvm.cli import main
@@ -21,7 +20,6 @@ from kope_tvm.memory import Memory, experience_key
 
 pytestmark = pytest.mark.e2e
 
-CHROMIUM = shutil.which("chromium")
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 CROWD = 2500
 OPENS_IN_SECS = 20.0
@@ -65,17 +63,6 @@ class Opened:
 
 
 Open = Callable[..., Opened]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("needs Debian's package chromium: apt-get install chromium")
-    with sync_playwright() as playwright:
-        # A container's root has no user namespaces for Chromium's sandbox.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("onnx", reason="needs the Python package onnx")
 pytest.importorskip("onnxruntime", reason="needs the Python package onnxruntime")
 
-from onnx_graph import Graph
+from onnx_graph import MICROSOFT, Graph
 
 pytestmark = pytest.mark.e2e
 
@@ -39,6 +39,16 @@ def test_case_a3_split_by_sizes_given_at_run_time(tmp_path: Path, sizes: tuple[i
     np.testing.assert_array_equal(second, counted(6, 2)[sizes[0] :])
 
 
+def test_a_split_may_have_empty_parts(tmp_path: Path) -> None:
+    graph = Graph(tmp_path)
+    x = graph.feed("x", counted(2, 6))
+    sizes = graph.weight("sizes", np.array([0, 4, 0, 2], np.int64))
+    graph.node("Split", [x, sizes], ["none", "four", "gap", "two"], axis=-1)
+    found = graph.check()
+    assert [found[name].shape for name in graph.outputs] == [(2, 0), (2, 4), (2, 0), (2, 2)]
+    np.testing.assert_array_equal(found["two"], counted(2, 6)[:, 4:])
+
+
 def test_split_sizes_that_follow_from_shapes_are_folded(tmp_path: Path) -> None:
     graph = Graph(tmp_path)
     x = graph.feed("x", counted(6, 4))
@@ -63,6 +73,20 @@ def test_case_a9_softmax_of_opset_11_flattens(tmp_path: Path) -> None:
     found = graph.check()
     np.testing.assert_allclose(found["even"], np.full((2, 3, 4), 1 / 12), rtol=1e-6)
     np.testing.assert_allclose(found["y"].sum(axis=(1, 2)), [1, 1], rtol=1e-6)
+
+
+def test_case_a13_multi_head_attention(tmp_path: Path) -> None:
+    """Two heads of one number; equal scores average what is seen of each head, here one, then two.
+
+    The other operators of this case stand in test_onnx_ops_attention, _rotary, _qlinear and
+    _recurrent, each with values worked out by hand.
+    """
+    graph = Graph(tmp_path)
+    zeros = graph.feed("q", np.zeros((1, 2, 2), np.float32))
+    values = graph.feed("v", np.array([[[1, 10], [3, 30]]], np.float32))
+    inputs = [zeros, zeros, values]
+    graph.node("MultiHeadAttention", inputs, ["y"], MICROSOFT, num_heads=2, unidirectional=1)
+    assert graph.check()["y"].tolist() == [[[1, 10], [2, 20]]]
 
 
 def test_case_a15_reshape_to_a_shape_computed_from_another_input(tmp_path: Path) -> None:

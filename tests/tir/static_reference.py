@@ -227,6 +227,8 @@ def _operands(expr: Any) -> list[Any]:
         return [expr.base, expr.stride, expr.lanes]
     if isinstance(expr, tirx.Broadcast):
         return [expr.value, expr.lanes]
+    if isinstance(expr, tirx.Shuffle):
+        return [*expr.vectors, *expr.indices]
     found = [getattr(expr, name, None) for name in ("a", "b", "value")]
     return [one for one in found if isinstance(one, ir.Expr)]
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from rule_checks import (
@@ -19,6 +21,8 @@ from rule_checks import (
 )
 from tvm import relax, tirx
 
+from kope_tvm.operators import parse_operator
+from kope_tvm.schedules.contraction import rows_with_rest
 from kope_tvm.schedules.conv2d_x86 import schedule
 
 op = relax.op
@@ -47,6 +51,9 @@ CASES: list[tuple[Shape, Shape, int, int]] = [
     ((1, 8, 14, 14), (16, 8, 1, 1), 2, 0),
     ((1, 12, 1, 1), (20, 12, 1, 1), 1, 0),
     ((1, 3, 2, 5), (4, 3, 3, 3), 1, 1),
+    ((1, 3, 5, 17), (45, 3, 3, 3), 1, 1),
+    ((2, 4, 3, 38), (32, 4, 3, 3), 2, 1),
+    ((1, 4, 37, 41), (32, 4, 1, 1), 1, 0),
 ]
 
 
@@ -54,6 +61,41 @@ CASES: list[tuple[Shape, Shape, int, int]] = [
 def test_convolution_is_right(x: Shape, w: Shape, stride: int, pad: int) -> None:
     func = conv_func(x, w, stride, pad)
     assert_right(schedule, func, lambda x, w: conv(x, w, stride, pad))
+
+
+def by_numpy(spec: str) -> Callable[..., Array]:
+    def computed(*arrays: Array) -> Array:
+        return parse_operator(spec).reference(*arrays)
+
+    return computed
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "op:conv1d:n=1,ci=6,w=30,co=32,kernel=3,stride=1,pad=1",
+        "op:conv1d:n=2,ci=4,w=31,co=16,kernel=5,stride=2,pad=2",
+        "op:conv1d:n=2,ci=8,w=16,co=12,kernel=1,stride=1,pad=0",
+        "op:dilated_conv2d:n=1,ci=3,h=9,w=16,co=16,kernel=3,stride=1,pad=2,dilation=2",
+        "op:group_conv2d:n=2,ci=8,h=5,w=16,co=12,kernel=3,stride=1,pad=1,groups=4",
+        "op:group_conv2d:n=1,ci=6,h=5,w=21,co=6,kernel=1,stride=1,pad=0,groups=2",
+        "op:conv2d:n=1,ci=3,h=5,w=41,co=45,kernel=3,stride=1,pad=1",
+        "op:dilated_conv2d:n=1,ci=3,h=9,w=12,co=16,kernel=3,stride=2,pad=3,dilation=3",
+    ],
+)
+def test_one_axis_dilation_groups_and_odd_rows_are_right(spec: str) -> None:
+    assert_right(schedule, parse_operator(spec).tir()["main"], by_numpy(spec))
+
+
+def test_rows_that_no_tile_divides_leave_a_rest() -> None:
+    # Of 41 rows a tile of five leaves one, and works as much per load as one of a divisor of 40.
+    assert rows_with_rest(41, (3, 1), 32)[0] == 5
+    assert rows_with_rest(28, (4, 2, 1), 32) == ()
+    space = schedule(conv_func((1, 4, 3, 41), (48, 4, 3, 3), 1, 1), AVX512)[0]
+    conv = space.get_sblock("conv2d_nchw_update")
+    heights = [int(space.get(loop).extent) for loop in space.get_loops(conv)]
+    assert 9 in heights
+    assert 5 in heights
 
 
 def test_convolution_is_right_with_narrow_vectors() -> None:
@@ -104,7 +146,7 @@ def test_ten_random_decisions_stay_legal_and_right() -> None:
         elementwise_func(),
         row_max_func(),
         conv_func((1, 8, 6, 6), (8, 1, 3, 3), 1, 1, groups=8),
-        conv_func((1, 8, 6, 6), (8, 2, 3, 3), 1, 1, groups=4),
+        conv_func((1, 8, 6, 6), (8, 2, 3, 3), 2, 1, groups=4),
     ],
 )
 def test_other_functions_are_left_alone(func: tirx.PrimFunc) -> None:

@@ -21,6 +21,7 @@ from rule_checks import (
 )
 from tvm import relax, te, tirx, topi
 
+from kope_tvm.operators import parse_operator
 from kope_tvm.schedules.elementwise_x86 import schedule
 
 op = relax.op
@@ -75,6 +76,21 @@ def test_concat_is_right() -> None:
     a, b = te.placeholder((3, 17), name="a"), te.placeholder((5, 17), name="b")
     func = te.create_prim_func([a, b, topi.concatenate([a, b], 0)])
     assert_right(schedule, func, lambda a, b: np.concatenate([a, b]))
+
+
+def test_a_last_copy_that_is_no_reshape_stays_and_is_right() -> None:
+    a = te.placeholder((8, 16), name="a")
+    grown = te.compute((8, 16), lambda i, j: a[i, j] * 2.0, name="grown")
+    turned = te.compute((8, 16), lambda i, j: grown[(i + 1) % 8, j], name="turned")
+    func = te.create_prim_func([a, turned])
+    assert_right(schedule, func, lambda a: 2 * np.roll(a, -1, 0))
+
+
+def test_rows_picked_by_wide_indices_are_copied_by_whole_vectors() -> None:
+    func = parse_operator("op:gather:v=9,m=16,n=96").tir()["main"]
+    (sch,) = schedule(func, AVX512)
+    lane = sch.get_loops(sch.get_sblock("T_take"))[-1]
+    assert int(sch.get(lane).extent) == 16
 
 
 def test_a_large_chain_is_one_parallel_nest_and_a_tiny_one_is_not_parallel() -> None:

@@ -102,19 +102,34 @@ def no_blocks(A: T.Buffer((4,), F32)) -> None:
         A[i] = A[i] * T.float32(2)
 
 
+def strided() -> Any:
+    """Along the innermost loop: a column, a row backwards, one element, and a row split in two."""
+    shapes = ((8, 6), (6, 8), (6,), (6, 2, 4))
+    names = zip(shapes, "ABCD", strict=True)
+    A, B, C, D = (te.placeholder(shape, name=name) for shape, name in names)
+    E = te.compute(
+        (6, 8), lambda i, j: A[j, i] + B[i, 7 - j] + C[i] + D[i, j // 4, j % 4], name="E"
+    )
+    return te.create_prim_func([A, B, C, D, E])
+
+
 nn = relax.op.nn
 FUNCTIONS: dict[str, tuple[Callable[[], Any], Features]] = {
     "matmul": (
         lambda: matmul(4, 5, 8),
-        Features("matmul", (4, 5), (8,), (F32,) * 3, 2.0 * 4 * 5 * 8, 4.0 * (32 + 40 + 20), 1),
+        Features(
+            "matmul", (4, 5), (8,), (F32,) * 3, 2.0 * 4 * 5 * 8, 4.0 * (32 + 40 + 20), 1, (1, 5)
+        ),
     ),
     "int8 matmul": (
         lambda: matmul(4, 5, 8, "int8", "int32"),
-        Features("matmul", (4, 5), (8,), ("int8", "int8", "int32"), 320.0, 32.0 + 40 + 80, 1),
+        Features(
+            "matmul", (4, 5), (8,), ("int8", "int8", "int32"), 320.0, 32.0 + 40 + 80, 1, (1, 5)
+        ),
     ),
     "batch matmul": (
         batch_matmul,
-        Features("matmul", (3, 4, 5), (8,), (F32,) * 3, 960.0, 4.0 * (96 + 120 + 60), 1),
+        Features("matmul", (3, 4, 5), (8,), (F32,) * 3, 960.0, 4.0 * (96 + 120 + 60), 1, (1, 5)),
     ),
     "conv2d": (
         conv2d,
@@ -126,6 +141,7 @@ FUNCTIONS: dict[str, tuple[Callable[[], Any], Features]] = {
             2.0 * 512 * 36,
             4.0 * (256 + 288 + 512),
             2,
+            (1, 1),
         ),
     ),
     "grouped conv2d": (
@@ -138,40 +154,48 @@ FUNCTIONS: dict[str, tuple[Callable[[], Any], Features]] = {
             2.0 * 512 * 18,
             4.0 * (256 + 144 + 512),
             2,
+            (1, 1),
         ),
     ),
     "depthwise": (
         lambda: conv2d(stride=2, groups=4),
         Features(
-            "depthwise", (1, 4, 4, 4), (1, 3, 3), (F32,) * 3, 2.0 * 64 * 9, 4.0 * (256 + 36 + 64), 2
+            "depthwise",
+            (1, 4, 4, 4),
+            (1, 3, 3),
+            (F32,) * 3,
+            2.0 * 64 * 9,
+            4.0 * (256 + 36 + 64),
+            2,
+            (1, 1),
         ),
     ),
     "softmax": (
         # max 32, exp and subtraction 64, sum 32, division 32
         lambda: legalized(nn.softmax, (4, 8)),
-        Features("softmax", (4,), (8,), (F32, F32), 160.0, 256.0, 4),
+        Features("softmax", (4,), (8,), (F32, F32), 160.0, 256.0, 4, (1,)),
     ),
     "layernorm": (
         # sum 32, mean 4, squares (two subtractions, product, sum) 128, normalise 7 * 32
         lambda: legalized(lambda x, g, b: nn.layer_norm(x, g, b, axes=[-1]), (4, 8), (8,), (8,)),
-        Features("norm", (4,), (8,), (F32,) * 4, 388.0, 4.0 * (32 + 8 + 8 + 32), 4),
+        Features("norm", (4,), (8,), (F32,) * 4, 388.0, 4.0 * (32 + 8 + 8 + 32), 4, (1, 0, 1, 0)),
     ),
     "rmsnorm": (
         # squares 32, sum 32, root 3 * 4, two products 64
         lambda: legalized(lambda x, g: nn.rms_norm(x, g, axes=[-1]), (4, 8), (8,)),
-        Features("norm", (4,), (8,), (F32,) * 3, 140.0, 4.0 * (32 + 8 + 32), 7),
+        Features("norm", (4,), (8,), (F32,) * 3, 140.0, 4.0 * (32 + 8 + 32), 7, (1,)),
     ),
     "max pool": (
         lambda: legalized(lambda x: nn.max_pool2d(x, (2, 2)), (1, 4, 8, 8)),
-        Features("pool", (1, 4, 7, 7), (2, 2), (F32, F32), 784.0, 4.0 * (256 + 196), 1),
+        Features("pool", (1, 4, 7, 7), (2, 2), (F32, F32), 784.0, 4.0 * (256 + 196), 1, (1,)),
     ),
     "elementwise chain": (
         exp_chain,
-        Features("elementwise", (4, 8), (), (F32, F32), 96.0, 256.0, 2),
+        Features("elementwise", (4, 8), (), (F32, F32), 96.0, 256.0, 2, (1,)),
     ),
     "row sum": (
         lambda: legalized(lambda x: relax.op.sum(x, axis=1), (4, 8)),
-        Features("reduce", (4,), (8,), (F32, F32), 32.0, 144.0, 1),
+        Features("reduce", (4,), (8,), (F32, F32), 32.0, 144.0, 1, (1,)),
     ),
     "while loop": (
         searchsorted,
@@ -179,19 +203,25 @@ FUNCTIONS: dict[str, tuple[Callable[[], Any], Features]] = {
     ),
     "zero rows": (
         lambda: exp_over(0),
-        Features("elementwise", (0, 4), (), (F32, F32), 0.0, 0.0, 1),
+        Features("elementwise", (0, 4), (), (F32, F32), 0.0, 0.0, 1, (1,)),
     ),
     "symbolic rows": (
         lambda: exp_over(te.var("n")),
-        Features("elementwise", (-1, 4), (), (F32, F32), 4.0, 32.0, 1),
+        Features("elementwise", (-1, 4), (), (F32, F32), 4.0, 32.0, 1, (1,)),
     ),
     "scalar reduction": (
         max_to_scalar,
-        Features("reduce", (), (6, 7), (F32, F32), 42.0, 172.0, 1),
+        Features("reduce", (), (6, 7), (F32, F32), 42.0, 172.0, 1, (1,)),
     ),
     "scalar argument": (
         scaled_by_argument,
-        Features("elementwise", (8,), (), (F32, "int32", F32), 8.0, 68.0, 1),
+        Features("elementwise", (8,), (), (F32, "int32", F32), 8.0, 68.0, 1, (1,)),
+    ),
+    "strides": (
+        strided,
+        Features(
+            *("elementwise", (6, 8), (), (F32,) * 5, 144.0, 4.0 * (48 * 4 + 6), 1, (6, 1, 0, -1))
+        ),
     ),
     "no blocks": (no_blocks, Features("other", (), (), (F32,), 1.0, 16.0, 0)),
 }

@@ -212,3 +212,11 @@ def test_panels_are_packed_where_they_are_used_when_the_rows_stay_in_cache() -> 
 def test_columns_short_of_a_vector_are_stored_without_a_guard_on_every_lane() -> None:
     (first, *_) = schedule(matmul_func(64, 100, 64), AVX512)
     assert "T.vectorized(4)" in first.mod["main"].script()
+
+
+def test_a_row_by_a_matrix_beyond_the_caches_reads_it_row_by_row() -> None:
+    near = len(schedule(matmul_func(1, 512, 256), AVX512))
+    facts = replace(AVX512.facts, l2_bytes=128 << 10)
+    func = matmul_func(1, 512, 256)  # 512 KiB, and the two cores have 256
+    spaces = assert_right(schedule, func, lambda a, b: a @ b, target=replace(AVX512, facts=facts))
+    assert len(spaces) == near + 1

@@ -17,7 +17,9 @@ from rule_checks import (
     tensor,
 )
 from tvm import relax, te, tirx, topi
+from tvm.s_tir import Schedule
 
+from kope_tvm.operators import parse_operator
 from kope_tvm.schedules.norm_x86 import schedule
 
 op = relax.op
@@ -70,6 +72,28 @@ def test_instance_norm_is_right() -> None:
         return layer_norm(planes, gamma[:, None], beta[:, None]).reshape(x.shape)
 
     assert_right(schedule, func, expected)
+
+
+@pytest.mark.parametrize(
+    ("n", "channels", "size", "groups"), [(1, 8, 4, 2), (2, 6, 5, 3), (1, 6, 7, 1), (3, 4, 3, 4)]
+)
+def test_group_norm_is_right_whose_rows_are_parts_of_a_dimension(
+    n: int, channels: int, size: int, groups: int
+) -> None:
+    sizes = f"n={n},ci={channels},h={size},w={size},groups={groups}"
+    bound = parse_operator(f"op:group_norm:{sizes}")
+    assert_right(schedule, bound.tir()["main"], bound.reference, num_random=4)
+
+
+def test_a_group_norm_is_two_blocks_and_no_reshape() -> None:
+    func = parse_operator("op:group_norm:n=1,ci=8,h=4,w=4,groups=2").tir()["main"]
+    (sch,) = schedule(func, AVX512)
+    assert {name.split("_rf")[0] for name in blocks_of(sch)} == {"X_red_temp", "T_group_norm"}
+
+
+def blocks_of(sch: Schedule) -> list[str]:
+    """Names of all blocks that are left."""
+    return [str(sch.get(block).name_hint) for block in sch.get_child_blocks(sch.get_sblock("root"))]
 
 
 def test_what_relax_fuses_around_a_layer_norm_is_computed_in_the_rows() -> None:

@@ -29,6 +29,11 @@ CASES = {
         "op:layernorm:m=6,n=100,dtype=float32",
         "op:rmsnorm:m=6,n=100,dtype=float32",
     ),
+    "heads_rvv": (
+        "op:decode_attention:g=2,r=4,n=32,d=16",
+        "op:rwkv_mix:t=2,h=2,d=16",
+        "op:cumsum:m=6,n=128",
+    ),
     "reduce_rvv": (
         "op:reduce_sum:m=23,n=99,dtype=float32",
         "op:reduce_max:m=23,n=99,dtype=float32",

@@ -22,7 +22,8 @@ from kope_tvm.schedule_error import TVM_ERRORS
 
 SIZES = {
     **{"n": 5, "m": 6, "k": 7, "b": 2, "h": 3, "d": 4},
-    **{"ci": 2, "co": 3, "w": 5},
+    **{"ci": 2, "co": 3, "w": 5, "groups": 1},
+    **{"s": 5, "t": 3, "g": 2, "r": 2, "v": 7},
 }
 NUM_STEPS = 12
 NUM_SCHEDULES = 12
@@ -99,7 +100,7 @@ def test_no_claim_is_wrong() -> None:
 def untuned(operator: str) -> tvm.IRModule:
     found = known_operators()[operator]
     sizes = {name: size for name, size in SIZES.items() if name in found.sizes}
-    if operator == "matmul_nbits":
+    if operator.startswith(("matmul_nbits", "matmul_q")):
         sizes["k"] = 32
     return found.tir(**sizes)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kope_tvm.bench.study import OPERATORS, file_stem
+from kope_tvm.bench.stem import file_stem
+from kope_tvm.bench.suites.study import OPERATORS
 from kope_tvm.bench.talk import talk_of
 from kope_tvm.chat.exchanges import read_exchanges
 from kope_tvm.machine import load_target

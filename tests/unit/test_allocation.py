@@ -61,3 +61,18 @@ def test_a_task_without_a_candidate_or_closed_gets_no_more_rounds(is_closed: boo
     assert allocation.next() == 1
     allocation.close(1)
     assert allocation.next() is None
+
+
+def test_a_small_share_is_worth_one_guess() -> None:
+    allocation = Allocation([_tuning(1.0), _tuning(0.004), _tuning(0.006)])
+    assert [allocation.first_round(index) for index in range(3)] == [4, 1, 4]
+
+
+def test_an_unknown_time_is_not_a_small_one() -> None:
+    assert Allocation([_tuning(1.0), _tuning(0.0)]).first_round(1) == 4
+
+
+def test_room_up_to_the_roof_counts_too() -> None:
+    near, far = _tuning(2.0), _tuning(1.5)
+    near.roof_secs, far.roof_secs = 1.9, 0.1
+    assert Allocation([near, far]).next() == 1

@@ -33,6 +33,11 @@ def test_a_slice_moves_only_what_it_takes() -> None:
     assert least_work(sliced).num_bytes == 80.0
 
 
+def test_indices_of_a_gather_are_not_read_at_every_step() -> None:
+    gathered = Features("elementwise", (4, 5), (), ("float32", "int64", "float32"), 0.0, 4e6, 1)
+    assert least_work(gathered).num_bytes == 2 * 20 * 4
+
+
 def test_a_symbolic_extent_bounds_nothing() -> None:
     symbolic = Features("matmul", (-1, 16), (8,), ("float32",) * 3, 128.0, 512.0, 1)
     assert least_work(symbolic) == Work(0.0, "float32", 0.0)

@@ -144,6 +144,30 @@ def test_more_turns_are_taken_where_the_gain_is_less_than_the_noise() -> None:
     assert NUM_TURNS < len(device.asked) == len(plain.asked) < MAX_TURNS
 
 
+class _Disturbed(_Clock):
+    """On one core of two for so many turns: what takes both is slow, what takes one is not."""
+
+    def __init__(self, secs: dict[str, float], turns: int) -> None:
+        super().__init__(secs)
+        self.turns = turns
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Measurement]]:
+        for index, measurement in super().measure(candidates):
+            factor = 3.0 if len(self.asked) <= self.turns else 1.0
+            yield index, Measurement((measurement.secs * factor,), is_proven=True)
+
+
+@pytest.mark.parametrize(("known_secs", "accepted"), [(1.0, True), (3.0, False)])
+def test_a_challenger_far_from_its_own_time_gets_more_turns_before_it_is_behind(
+    known_secs: float, accepted: bool
+) -> None:
+    new, old = (Candidate(Decisions("s", name), name, sch=None) for name in ("new", "old"))
+    device, plain = _Disturbed({"new": 1.0}, turns=2), _Clock({"old": 2.0})
+    found = compared(*against(new, old, device, plain, known_secs))
+    assert found.accepted == accepted
+    assert len(device.asked) == (8 if accepted else NUM_TURNS)
+
+
 def test_a_challenger_that_is_wrong_beside_the_incumbent_costs_no_more_turns() -> None:
     clock = _Clock({"old": 1.0})
     new, old = (Candidate(Decisions("s", name), name, sch=None) for name in ("new", "old"))

@@ -204,8 +204,8 @@ def test_json_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
 
 def test_missing_and_unknown_files_say_what_a_model_is(tmp_path: Path) -> None:
     expected = (
-        "expected an .onnx file, a TVMScript .py or .json IRModule, or an operator spec "
-        "such as op:matmul:m=512,n=512,k=512,dtype=float32"
+        "expected an .onnx file, a TVMScript .py or .json IRModule, linalg as .mlir, "
+        "or an operator spec such as op:matmul:m=512,n=512,k=512,dtype=float32"
     )
     other = tmp_path / "model.txt"
     with pytest.raises(ModelError) as missing:

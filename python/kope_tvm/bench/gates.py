@@ -22,7 +22,7 @@ import click
 
 from kope_tvm.bench.gates_result import GatesBench, Reference, from_json, spell
 from kope_tvm.bench.gates_round import Subject, round_of
-from kope_tvm.bench.run import versions
+from kope_tvm.bench.versions import versions
 from kope_tvm.ceiling import Ceiling
 from kope_tvm.console import work
 from kope_tvm.errors import UsageError

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from kope_tvm.bench.memory_growth import SIZES, Growth, growth_curve
 from kope_tvm.bench.memory_transfer import EARLY_TRIALS, Transfers, leave_one_out
-from kope_tvm.bench.run import versions
+from kope_tvm.bench.versions import versions
 from kope_tvm.operators import QUICK_SUITE
 
 PARTS = ("growth", "transfer")

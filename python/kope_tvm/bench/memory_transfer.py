@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kope_tvm.bench.contender import in_turns
-from kope_tvm.bench.result import geomean
-from kope_tvm.bench.run import best_module, settled_module
-from kope_tvm.bench.study import file_stem
+from kope_tvm.bench.modules import best_module, settled_module
+from kope_tvm.bench.statistics import geomean
+from kope_tvm.bench.stem import file_stem
 from kope_tvm.machine import load_target
 from kope_tvm.memory.memory import Memory
 from kope_tvm.model import extract_tasks, load_model

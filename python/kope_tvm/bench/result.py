@@ -1,15 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bench run found, as plain data, and its table."""
+"""What a bench run found, as plain data that its JSON holds one to one."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from rich.table import Table
+from kope_tvm.bench.curve import Curve
+from kope_tvm.bench.statistics import geomean
+from kope_tvm.bench.talk import Talk
+
+OWN = "kope"
+"""The contender that all ratios are of."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What one contender's tuning came to."""
+
+    wall_secs: float
+    trials: int = 0
+    failed: int = 0
+    own_share: float = 0.0
+    """Kope's own share of the wall time: neither building and running nor waiting for a model."""
+    first_trial_secs: float = 0.0
+    is_optimised: bool = True
+    """Whether it is better than the untuned function; else that is what was timed."""
+    space: str = ""
+    """What won: `rule:<name>`, `sketch`, `plan` or `rewrite`."""
+    proposer: str = ""
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """Proposals and candidates refused, by code."""
+    curve: Curve = ()
+    talk: Talk | None = None
+    """What was said with a model; None where there was none."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +45,12 @@ class Operator:
     spec: str
     run_secs: Mapping[str, tuple[float, ...]]
     """By contender, one value a turn; turns of one index were made one after another."""
-    tune_secs: Mapping[str, float]
-    """Wall seconds of tuning, by contender that tunes."""
-    trials: Mapping[str, int]
-    failed: Mapping[str, int]
-    own_share: float
-    """kope's own share of its tuning wall time."""
-    first_trial_secs: float
+    tuned: Mapping[str, Tuned]
+    """By contender that tunes."""
+    roof_secs: float = 0.0
+    """Measured lower bound of the time on this machine; 0 where unknown."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """By contender that could not take part, why."""
 
     def secs(self, contender: str) -> float:
         """Median seconds of a call."""
@@ -42,56 +67,65 @@ class Operator:
         quarter = len(turns) // 4
         return (turns[-1 - quarter] - turns[quarter]) / 2 / median(turns)
 
+    def roof_share(self, contender: str) -> float:
+        """Of the measured roof; 0 where that is unknown."""
+        return self.roof_secs / self.secs(contender)
+
+    @property
+    def is_optimised(self) -> bool:
+        """Whether kope came to anything better than the untuned function."""
+        return OWN in self.tuned and self.tuned[OWN].is_optimised
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a run was told, and what else its figures depend on."""
+
+    suite: str
+    target: str
+    trials: int
+    """An operator's, of every contender that tunes."""
+    seeds: tuple[int, ...]
+    """Of the repeats: each tunes anew."""
+    against: tuple[str, ...]
+    ablations: tuple[str, ...]
+    model: str
+    """`none`, `live: <name>` or `replayed: <folder>`."""
+    memory: str
+    """What every tuning's memory started with; empty for nothing."""
+    turns: int
+    slot_secs: float
+    """How long a turn runs the function for, at least."""
+
 
 @dataclass(frozen=True)
 class Bench:
     """A whole run."""
 
-    suite: str
+    configuration: Configuration
     command: str
     date: str
     versions: Mapping[str, str]
     machine: Mapping[str, Any]
     operators: tuple[Operator, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """By operator that is not among them, what went wrong; called again, the run tries it again."""
 
     @property
     def contenders(self) -> tuple[str, ...]:
-        """Who took part, kope's own first."""
-        return tuple(self.operators[0].run_secs) if self.operators else ()
+        """Who took part in any operator, kope's own first."""
+        return tuple(dict.fromkeys(name for one in self.operators for name in one.run_secs))
 
-    def geomean(self, contender: str, over: str) -> float:
-        """Geometric mean over all operators."""
-        return geomean(one.speed(contender, over) for one in self.operators)
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """All but kope."""
+        return tuple(name for name in self.contenders if name != OWN)
 
-    def as_json(self) -> dict[str, Any]:
-        """Everything, with the ratios a reader wants."""
-        plain = asdict(self)
-        plain["ratios"] = {
-            one.spec: {peer: one.speed("kope", peer) for peer in self.contenders if peer != "kope"}
-            for one in self.operators
-        }
-        peers = [peer for peer in self.contenders if peer != "kope"]
-        plain["geomean"] = {peer: self.geomean("kope", peer) for peer in peers}
-        return plain
+    def ratios(self, peer: str) -> dict[str, float]:
+        """By operator that the peer took part in, how many times as fast kope is."""
+        found = [one for one in self.operators if peer in one.run_secs]
+        return {one.spec: one.speed(OWN, peer) for one in found}
 
-
-def geomean(values: Iterable[float]) -> float:
-    """Geometric mean of positive values; 1.0 of none."""
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs)) if logs else 1.0
-
-
-def table(bench: Bench) -> Table:
-    """Kope's speed over each other contender, operator by operator, geomeans last."""
-    peers = [one for one in bench.contenders if one != "kope"]
-    shown = Table(title=f"suite {bench.suite}: how many times as fast kope is as …")
-    shown.add_column("operator")
-    for peer in peers:
-        shown.add_column(peer, justify="right")
-    shown.add_column("noise", justify="right")
-    for one in bench.operators:
-        ratios = [f"{one.speed('kope', peer):.2f}" for peer in peers]
-        shown.add_row(one.spec, *ratios, f"±{one.noise('kope'):.0%}")
-    shown.add_section()
-    shown.add_row("geomean", *[f"{bench.geomean('kope', peer):.2f}" for peer in peers], "")
-    return shown
+    def geomean(self, peer: str) -> float:
+        """Of the ratios."""
+        return geomean(self.ratios(peer).values())

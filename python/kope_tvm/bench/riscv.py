@@ -35,7 +35,7 @@ from kope_tvm.bench.riscv_result import (
     table,
 )
 from kope_tvm.bench.riscv_search import Found, search
-from kope_tvm.bench.run import versions
+from kope_tvm.bench.versions import versions
 from kope_tvm.device.simulate.calibration import mark_of
 from kope_tvm.target import TargetSpec
 

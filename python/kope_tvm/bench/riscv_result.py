@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from kope_tvm.bench.result import geomean
+from kope_tvm.bench.statistics import geomean
 from kope_tvm.device.simulate.counted import MARK
 
 KOPE = "kope"

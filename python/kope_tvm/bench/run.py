@@ -1,163 +1,170 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a suite: tune with every contender that tunes, then time them all in turns."""
+"""Runs a suite of operators: each a contest, kept when it is done."""
 
 from __future__ import annotations
 
-import json
-import platform
 import shlex
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean
 
-import tvm
-
-from kope_tvm.bench.contender import in_turns
-from kope_tvm.bench.result import Bench, Operator
-from kope_tvm.bench.stock import tune_stock
-from kope_tvm.errors import UsageError
-from kope_tvm.learned import Learned
+from kope_tvm.bench import ablations
+from kope_tvm.bench.contender import SLOT_SECS
+from kope_tvm.bench.contest import PEERS, Contest, Rules, scratch
+from kope_tvm.bench.result import Bench, Configuration, Operator
+from kope_tvm.bench.state import State
+from kope_tvm.bench.stem import file_stem
+from kope_tvm.bench.versions import versions
+from kope_tvm.bench.wanted import Wanted
+from kope_tvm.chat.open import Limits, check_dialogue
+from kope_tvm.config import load_endpoint
+from kope_tvm.errors import KopeError, UsageError
 from kope_tvm.machine import load_target
-from kope_tvm.memory.experience import Experience
-from kope_tvm.memory.store import Store
-from kope_tvm.model import extract_tasks, load_model
-from kope_tvm.operators import QUICK_SUITE, parse_operator
-from kope_tvm.report import TuneReport
-from kope_tvm.target import TargetSpec
-from kope_tvm.tuning import tune
-from kope_tvm.workbench import Workbench, make_task, replayed
+from kope_tvm.memory.location import default_path
 
-SUITES: Mapping[str, tuple[str, ...]] = {"quick": QUICK_SUITE}
-PEERS = ("metaschedule", "onnxruntime", "untuned")
-
-_EARLY_TRIALS = 8
-_WARM_TRIALS = 4
+_MODELS = ("chat", "replay")
 
 
-def run_bench(
-    suite: str,
-    against: Sequence[str],
-    *,
-    target: str = "host",
-    trials: int = 32,
-    seed: int = 1,
-    say: Callable[[str], None] = lambda text: None,
-) -> Bench:
-    """Bench kope on a suite, or on one operator spec, against peers.
+def run_suite(specs: Sequence[str], wanted: Wanted, against: Sequence[str]) -> Bench:
+    """Bench the operators that are wanted of a suite; what a stopped run did is not done again.
 
-    Raises UsageError for an unknown suite or peer.
+    Raises UsageError for a peer, an ablation or an operator that is not there.
     """
-    specs = (suite,) if suite.startswith("op:") else SUITES.get(suite)
-    unknown = [peer for peer in against if peer not in PEERS]
-    if specs is None or unknown:
+    against = tuple(against if wanted.against is None else wanted.against)
+    if unknown := [peer for peer in against if peer not in PEERS]:
+        raise UsageError(f"unknown peer {unknown[0]!r}; peers: {', '.join(PEERS)}")
+    chosen = chosen_of(specs, wanted)
+    rules = Rules(
+        load_target(wanted.target or "host"),
+        wanted.trials,
+        against,
+        wanted.turns,
+        _proposer(wanted),
+        wanted.exchanges,
+        wanted.memory,
+        ablations.chosen(wanted.without, _proposer(wanted)),
+    )
+    _check_model(rules, chosen)
+    configuration = _configuration(wanted, rules)
+    with tempfile.TemporaryDirectory(prefix="kope-bench-") as temporary:
+        state = State(_folder(wanted) or Path(temporary), configuration)
+        operators, failed = [], {}
+        for spec in chosen:
+            try:
+                operators.append(_operator(spec, rules, configuration.seeds, state, wanted))
+            except (KopeError, OSError) as error:
+                wanted.say(f"{spec}: {error}")
+                failed[spec] = str(error)
+    facts = asdict(rules.target.facts)
+    return Bench(configuration, command(), _now(), versions(), facts, tuple(operators), failed)
+
+
+def chosen_of(specs: Sequence[str], wanted: Wanted) -> tuple[str, ...]:
+    """The operators of a suite that are asked for; raises UsageError where there are none."""
+    number, count = wanted.shard
+    found = [spec for spec in specs if _is_among(spec, wanted.only)][number - 1 :: count]
+    if not found:
         raise UsageError(
-            f"unknown {'suite ' + repr(suite) if specs is None else 'peer ' + repr(unknown[0])}; "
-            f"suites: {', '.join(SUITES)} or an op:... spec; peers: {', '.join(PEERS)}"
+            f"no operator of suite {wanted.suite} has {' or '.join(wanted.only) or 'anything'} in "
+            f"its spec and is in shard {number}/{count}; --list names them"
         )
-    spec = load_target(target)
-    operators = []
-    for operator in specs:
-        say(operator)
-        with tempfile.TemporaryDirectory(prefix="kope-bench-") as folder:
-            operators.append(_bench_operator(operator, against, spec, trials, seed, Path(folder)))
-    return Bench(suite, _command(), _now(), versions(), asdict(spec.facts), tuple(operators))
+    return tuple(found)
 
 
-def _bench_operator(
-    operator: str, against: Sequence[str], spec: TargetSpec, trials: int, seed: int, folder: Path
-) -> Operator:
-    ((name, mod, weight),) = extract_tasks(load_model(operator), spec)
-    bench = Workbench(make_task(name, mod, spec, weight))
-    memory = str(folder / "memory.sqlite")
-    cold = tune(operator, spec, folder / "cold", trials, memory=memory, seed=seed)
-    warm = tune(operator, spec, folder / "warm", _WARM_TRIALS, memory=memory, seed=seed + 1)
-    files = {
-        "kope": settled_module(bench, folder / "cold"),
-        f"kope@{_EARLY_TRIALS}": best_module(bench, folder / "cold", _EARLY_TRIALS),
-        f"kope, warm@{_WARM_TRIALS}": settled_module(bench, folder / "warm"),
-    }
-    tune_secs = {"kope": cold.wall_secs, "kope, warm": warm.wall_secs}
-    if "metaschedule" in against:
-        files["metaschedule"] = folder / "stock.json"
-        began = time.perf_counter()
-        tune_stock(operator, spec.name, trials, seed, folder / "stock", files["metaschedule"])
-        tune_secs["metaschedule"] = time.perf_counter() - began
-    if "onnxruntime" in against:
-        files["onnxruntime"] = folder / "operator.onnx"
-        files["onnxruntime"].write_bytes(parse_operator(operator).onnx())
-    files["untuned"] = best_module(bench, folder / "cold", 0)
-    return _operator(operator, in_turns(files, spec.name, spec.facts.num_cores), tune_secs, cold)
+def _is_among(spec: str, only: Sequence[str]) -> bool:
+    return not only or any(text in spec for text in only)
 
 
 def _operator(
-    spec: str,
-    run_secs: Mapping[str, tuple[float, ...]],
-    tune_secs: Mapping[str, float],
-    cold: TuneReport,
+    spec: str, rules: Rules, seeds: Sequence[int], state: State, wanted: Wanted
 ) -> Operator:
-    return Operator(
-        spec=spec,
-        run_secs=run_secs,
-        tune_secs=tune_secs,
-        trials={"kope": cold.trials},
-        failed={"kope": cold.failed},
-        own_share=cold.own_secs / cold.wall_secs,
-        first_trial_secs=cold.first_trial_secs,
+    found = []
+    for seed in seeds:
+        known = state.done(spec, seed)
+        if known is None:
+            wanted.say(spec if len(seeds) == 1 else f"{spec}, seed {seed}")
+            folder = scratch(state.work(spec, seed))
+            known = Contest(spec, rules, seed, folder).run()
+            state.keep(known, seed)
+        found.append(known)
+    return merged(found)
+
+
+def merged(repeats: Sequence[Operator]) -> Operator:
+    """One operator's repeats: all turns of those who took part in each, the first one's tuning."""
+    first = repeats[0]
+    names = [name for name in first.run_secs if all(name in one.run_secs for one in repeats)]
+    turns = {name: tuple(s for one in repeats for s in one.run_secs[name]) for name in names}
+    tuned = {
+        name: replace(
+            one,
+            wall_secs=fmean(each.tuned[name].wall_secs for each in repeats),
+            is_optimised=all(each.tuned[name].is_optimised for each in repeats),
+        )
+        for name, one in first.tuned.items()
+        if all(name in each.tuned for each in repeats)
+    }
+    absent = {name: why for one in repeats for name, why in one.absent.items()}
+    return Operator(first.spec, turns, tuned, first.roof_secs, absent)
+
+
+def _proposer(wanted: Wanted) -> str:
+    return "replay" if wanted.exchanges is not None else wanted.proposer
+
+
+def _check_model(rules: Rules, specs: Sequence[str]) -> None:
+    """Say what is missing before an hour is spent."""
+    if rules.exchanges is None:
+        endpoint = load_endpoint(default_path().parent)
+        check_dialogue(rules.proposer, endpoint, Limits(None, None, None), None)
+        return
+    for spec in specs:
+        file = rules.exchanges / f"{file_stem(spec)}.jsonl"
+        if not file.is_file():
+            stored = sorted(one.stem for one in rules.exchanges.glob("*.jsonl"))
+            raise UsageError(
+                f"--exchanges {rules.exchanges}: nothing stored of {spec} ({file.name}); "
+                f"there is {', '.join(stored) or 'nothing'}"
+            )
+
+
+def _configuration(wanted: Wanted, rules: Rules) -> Configuration:
+    return Configuration(
+        suite=wanted.suite,
+        target=rules.target.name,
+        trials=rules.trials,
+        seeds=tuple(range(wanted.seed, wanted.seed + wanted.repeats)),
+        against=rules.against,
+        ablations=tuple(rules.ablations),
+        model=_model(rules),
+        memory=rules.memory.name if rules.memory else "",
+        turns=rules.turns,
+        slot_secs=SLOT_SECS,
     )
 
 
-def settled_module(bench: Workbench, work_dir: Path) -> Path:
-    """What `kope compile` would take from a work_dir, as JSON."""
-    best, _ = Learned.open(work_dir, bench.tvm_target).apply(bench.mod)
-    file = work_dir / "settled.json"
-    file.write_text(tvm.ir.save_json(best), encoding="utf-8")
-    return file
+def _model(rules: Rules) -> str:
+    if rules.proposer not in _MODELS:
+        return "none"
+    if rules.exchanges is not None:
+        return f"replayed: {rules.exchanges.name}"
+    return f"live: {load_endpoint(default_path().parent).model}"
 
 
-def best_module(bench: Workbench, work_dir: Path, first: int) -> Path:
-    """The fastest of a work_dir's first trials as JSON; of none, the untuned module."""
-    best = _fastest(work_dir, first)
-    candidate = replayed(bench, best) if best is not None else None
-    chosen = candidate.sch.mod if candidate is not None else bench.mod
-    file = work_dir / f"best-of-{first}.json"
-    file.write_text(tvm.ir.save_json(chosen), encoding="utf-8")
-    return file
+def _folder(wanted: Wanted) -> Path | None:
+    if wanted.state is not None or wanted.json_file is None:
+        return wanted.state
+    return wanted.json_file.with_suffix(".state")
 
 
-def _fastest(work_dir: Path, first: int) -> Experience | None:
-    journal = Store.open(str(work_dir / "experience.sqlite"))
-    past = sorted(journal.experiences(), key=lambda one: one.at)
-    journal.close()
-    measured = [one for one in past if one.accepted][:first]
-    right = [one for one in measured if one.run_secs]
-    return min(right, key=lambda one: sorted(one.run_secs)[len(one.run_secs) // 2], default=None)
-
-
-def _command() -> str:
+def command() -> str:
+    """What was typed."""
     return shlex.join(["kope", *sys.argv[1:]])
 
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def versions() -> dict[str, str]:
-    """Of what a figure depends on."""
-    packages = ("kope-tvm", "apache-tvm", "apache-tvm-ffi", "onnxruntime", "numpy", "xgboost")
-    found = {"python": platform.python_version()}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except ImportError:
-            continue
-    return found
-
-
-def write_json(bench: Bench, file: Path) -> None:
-    """Keep a run with its command and versions."""
-    file.write_text(json.dumps(bench.as_json(), indent=1) + "\n", encoding="utf-8")

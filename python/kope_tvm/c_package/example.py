@@ -11,6 +11,7 @@ import numpy as np
 from kope_tvm.c_package.plan import CFunction, Param, Plan, c_type, num_bytes
 from kope_tvm.comparison import TOLERANCE
 from kope_tvm.evidence import Example
+from kope_tvm.tensor_spec import TensorSpec
 
 _MOST_VALUES = 1000
 """Stored of an output."""
@@ -41,7 +42,7 @@ def _checked(name: str, function: CFunction, example: Example) -> Iterator[str]:
     pairs = list(zip(outputs, example.outputs, strict=True))
     for param, array in pairs:
         yield f"static const double {function.name}_{param.name}[] = {{"
-        yield from _values(array)
+        yield from stored_values(array)
         yield "};"
         yield ""
     yield f"static int check_{function.name}(void) {{"
@@ -71,22 +72,31 @@ def _made(params: Sequence[Param]) -> Iterator[str]:
 
 def _compared(function: CFunction, param: Param, array: np.ndarray) -> Iterator[str]:
     kind, name = c_type(param.spec), f"{function.name}_{param.name}"
-    wide = array.astype(np.float64)
-    scale = float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0))
-    allowed = scale * TOLERANCE.get(param.spec.dtype, 0.0)
+    allowed = allowed_error(param.spec, array)
     yield f'  wrong |= compare("{function.name}: {param.name}", v_{param.name}, {kind.code},'
-    yield f"                   {kind.bits}, {_stride(array)}, {name},"
+    yield f"                   {kind.bits}, {stored_stride(array)}, {name},"
     yield f"                   sizeof {name} / sizeof *{name}, {allowed!r});"
 
 
-def _values(array: np.ndarray) -> Iterator[str]:
-    flat = array.astype(np.float64).ravel()[:: _stride(array)]
+def allowed_error(spec: TensorSpec, array: np.ndarray) -> float:
+    """How far off an output may be from the stored one, in its own unit."""
+    wide = array.astype(np.float64)
+    scale = float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0))
+    return scale * TOLERANCE.get(spec.dtype, 0.0)
+
+
+def stored_values(array: np.ndarray) -> Iterator[str]:
+    """The values of an output that a program compares with, as lines of C."""
+    flat = array.astype(np.float64).ravel()[:: stored_stride(array)]
     for begin in range(0, len(flat), 6):
         yield f"    {', '.join(map(_number, flat[begin : begin + 6]))},"
 
 
-def _stride(array: np.ndarray) -> int:
-    """Odd, so that it meets every column of a matrix whose width is a power of two."""
+def stored_stride(array: np.ndarray) -> int:
+    """From a stored value to the next.
+
+    Odd, so that it meets every column of a matrix whose width is a power of two.
+    """
     return -(-array.size // _MOST_VALUES) | 1 if array.size > _MOST_VALUES else 1
 
 

@@ -9,8 +9,14 @@
 
 #include "kope_machine.h"
 
-#ifndef KOPE_SERIAL
+#if defined KOPE_HOST_LOOPS && !defined KOPE_SERIAL
+#include <stdatomic.h>
+#elif !defined KOPE_SERIAL
 #include <pthread.h>
+#endif
+
+#ifndef KOPE_POINTER_ALIGNMENT
+#define KOPE_POINTER_ALIGNMENT KOPE_ALIGNMENT
 #endif
 
 #define CPU 1
@@ -64,6 +70,30 @@ static int run_in_turn(Task run, void* data, int num_tasks) {
 #ifdef KOPE_SERIAL
 
 static int launch(Task run, void* data, int num_tasks) { return run_in_turn(run, data, num_tasks); }
+
+void kope_set_threads(int count) { (void)count; }
+
+#elif defined KOPE_HOST_LOOPS
+
+typedef struct {
+  Task run;
+  void* data;
+  Group group;
+  atomic_int status;
+} Loop;
+
+static void run_one(void* data, size_t task) {
+  Loop* loop = data;
+  int status = loop->run((int)task, &loop->group, loop->data);
+  if (status) atomic_store(&loop->status, status);
+}
+
+static int launch(Task run, void* data, int num_tasks) {
+  if (num_tasks == 1) return run_in_turn(run, data, num_tasks);
+  Loop loop = {run, data, {NULL, num_tasks ? num_tasks : KOPE_THREADS}, 0};
+  int refused = kope_parallel_for(run_one, (size_t)loop.group.num_task, &loop);
+  return refused ? refused : atomic_load(&loop.status);
+}
 
 void kope_set_threads(int count) { (void)count; }
 
@@ -192,7 +222,7 @@ static int is_able(void) {
 int kope_run(const KopeFunction* function, void* const* params) {
   for (int i = 0; i < function->num_params; ++i) {
     if (!params[i]) return KOPE_NULL;
-    if ((uintptr_t)params[i] % KOPE_ALIGNMENT) return KOPE_UNALIGNED;
+    if ((uintptr_t)params[i] % KOPE_POINTER_ALIGNMENT) return KOPE_UNALIGNED;
   }
   if (!is_able()) return KOPE_MACHINE;
   char* arena = NULL;

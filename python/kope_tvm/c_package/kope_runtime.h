@@ -54,3 +54,7 @@ typedef struct {
 int kope_run(const KopeFunction* function, void* const* params);
 const char* kope_message(int code);
 void kope_set_threads(int count);
+
+// Calls `run` with 0 to `count` - 1, in any order and on any threads, and returns 0 after the last.
+// With KOPE_HOST_LOOPS, the program around has to provide it; there is no pool here then.
+int kope_parallel_for(void (*run)(void* data, size_t number), size_t count, void* data);

@@ -39,6 +39,8 @@ class Library:
     tools: Toolset
     sources: Path
     """Holds `<name>.c` and the runtime; kernels and constants are put there."""
+    defines: tuple[str, ...] = ()
+    """What kope_runtime.c is told beside what the target is."""
 
     def compile_kernels(self, plan: Plan, tvm_target: Mapping[str, object]) -> None:
         """Compile the PrimFuncs, and lay constants beside them."""
@@ -65,6 +67,7 @@ class Library:
         """Write what kope_runtime.c is told of the target."""
         lines = [f"#define KOPE_THREADS {manifest.num_cores}"]
         lines += [] if self.is_parallel else ["#define KOPE_SERIAL"]
+        lines += [f"#define {each}" for each in self.defines]
         features = [str(each).lstrip("+") for each in _features(manifest)]
         if self.tools.machine == "riscv64" and isa_of(features).vlen_bits:
             lines.append(f"#define KOPE_VLEN_BITS {isa_of(features).vlen_bits}")

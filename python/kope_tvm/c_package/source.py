@@ -6,9 +6,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kope_tvm.c_package.plan import CFunction, Operand, Param, Plan, Step, c_type, num_bytes
+from kope_tvm.c_package.plan import (
+    ALIGNMENT_BYTES,
+    CFunction,
+    Operand,
+    Param,
+    Plan,
+    Step,
+    c_type,
+    num_bytes,
+)
 
 _KERNEL = "int __tvm_ffi_{}(void* self, KopeAny* arguments, int32_t count, KopeAny* result);"
+
+
+POOL = """\
+// How many threads parallel loops use, the caller's among them; call it before all
+// others.
+void {name}_set_threads(int count);
+"""
 
 
 @dataclass(frozen=True)
@@ -18,6 +34,10 @@ class Source:
     name: str
     plan: Plan
     made_by: Sequence[str]
+    alignment_bytes: int = ALIGNMENT_BYTES
+    """Of every pointer that it is given."""
+    threads: str = POOL
+    """What its header says of them."""
 
     def header(self) -> str:
         """What a user includes."""
@@ -35,17 +55,14 @@ class Source:
             "",
             "// Every function returns 0, or a code that this spells; the words are the calling",
             "// thread's until its next call. Functions may be called by many threads at once.",
-            "// Every pointer is to a whole array, in C order, that begins at a multiple of 64",
-            "// bytes (`aligned_alloc(64, ...)`); outputs overlap nothing.",
+            "// Every pointer is to a whole array, in C order, that begins at a multiple of",
+            f"// {self.alignment_bytes} bytes; outputs overlap nothing.",
             f"const char* {self.name}_message(int code);",
             "",
             "// What made this library, a line each.",
             f"extern const char {self.name}_made_by[];",
             "",
-            "// How many threads parallel loops use, the caller's among them; call it before all",
-            "// others.",
-            f"void {self.name}_set_threads(int count);",
-            "",
+            *self.threads.format(name=self.name).split("\n"),
             *(line for each in self.plan.functions for line in self._documented(each)),
             "#ifdef __cplusplus",
             "}",

@@ -3,98 +3,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from kope_tvm.errors import UsageError
 
-_PIPE_COLUMNS = 200
-
 
 @click.command("bench", short_help="Compare kope with its peers.")
-@click.option(
-    "--suite", default="quick", show_default=True, metavar="quick|kope53|memory|riscv|op:..."
-)
-@click.option(
-    "--against",
-    default="metaschedule,onnxruntime",
-    show_default=True,
-    metavar="LIST",
-    help="Peers, with commas between.",
-)
+@click.option("--suite", default="quick", show_default=True, metavar="NAME|op:...")
+@click.option("--against", metavar="LIST", help="Peers, with commas between.")
 @click.option("--trials", type=click.IntRange(min=1), default=32, show_default=True)
-@click.option("--target", default="host", show_default=True, metavar="NAME")
+@click.option("--target", metavar="NAME", help="Of suite quick: host.")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--repeats", type=click.IntRange(min=1), default=1, help="Tunings, a seed each.")
+@click.option("--turns", type=click.IntRange(min=1), default=21, show_default=True)
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--part", "parts", multiple=True, help="Of suite memory: growth or transfer.")
-@click.option("--list", "list_operators", is_flag=True, help="Name every operator and stop.")
-def command(
-    suite: str,
-    against: str,
-    trials: int,
-    target: str,
-    seed: int,
-    json_file: Path | None,
-    parts: Sequence[str],
-    list_operators: bool,
-) -> None:
+@click.option("--markdown", "markdown_file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--part", "parts", multiple=True, help="Of a suite that has parts.")
+@click.option("--only", multiple=True, metavar="TEXT", help="Operators with this in their spec.")
+@click.option("--shard", default="1/1", metavar="I/N", help="The I-th of N parts of the suite.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where a run that is stopped goes on from; default: beside the JSON.",
+)
+@click.option("--without", default="", metavar="LIST", help="Ablations beside kope, or `all`.")
+@click.option("--proposer", default="experience", show_default=True, metavar="NAME")
+@click.option(
+    "--exchanges",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Answer from stored exchanges, one file an operator.",
+)
+@click.option(
+    "--memory",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Every tuning starts with a copy of it; default: with nothing.",
+)
+@click.option("--again", type=click.IntRange(min=1), help="Repeat so many operators of --json.")
+@click.option("--list", "list_all", is_flag=True, help="Name every suite and operator and stop.")
+def command(list_all: bool, again: int | None, **given: Any) -> None:
     """Tune a suite with kope and its peers, time all in turns, print ratios."""
-    if list_operators:
-        click.echo(_operators())
+    if list_all:
+        click.echo(_everything())
         return
-    if json_file is not None and not json_file.parent.is_dir():
-        raise UsageError(f"--json {json_file}: no folder {str(json_file.parent)!r} to write to")
-    if suite == "memory":
-        _bench_memory(parts, trials, target, seed, json_file)
+    from kope_tvm.bench import suites
+    from kope_tvm.bench.wanted import Wanted
+
+    for option in ("json_file", "markdown_file"):
+        _check_folder(option, given[option])
+    against, without = given.pop("against"), given.pop("without")
+    wanted = Wanted(
+        against=_split(against) if against is not None else None,
+        without=_split(without),
+        shard=_shard(given.pop("shard")),
+        parts=tuple(given.pop("parts")),
+        say=_say,
+        **given,
+    )
+    if again is None:
+        suites.run(wanted)
         return
-    if suite == "riscv":
-        _bench_riscv(trials, target, seed, json_file)
-        return
-    peers = [peer.strip() for peer in against.split(",") if peer.strip()]
-    _bench(suite, peers, target, trials, seed, json_file)
+    from kope_tvm.bench.again import run_again
+
+    run_again(wanted, again)
 
 
-def _bench(
-    suite: str, peers: list[str], target: str, trials: int, seed: int, json_file: Path | None
-) -> None:
-    from rich.console import Console
-
-    from kope_tvm.bench.result import table
-    from kope_tvm.bench.run import run_bench, write_json
-
-    def say(text: str) -> None:
-        click.echo(text, err=True)
-
-    found = run_bench(suite, peers, target=target, trials=trials, seed=seed, say=say)
-    if json_file is not None:
-        write_json(found, json_file)
-    # In a pipe rich assumes 80 columns, and would cut the operators' names.
-    console = Console()
-    console.width = console.width if console.is_terminal else _PIPE_COLUMNS
-    console.print(table(found))
+def _check_folder(option: str, file: Path | None) -> None:
+    if file is not None and not file.parent.is_dir():
+        flag = f"--{option.removesuffix('_file')}"
+        raise UsageError(f"{flag} {file}: no folder {str(file.parent)!r} to write to")
 
 
-def _bench_memory(
-    parts: Sequence[str], trials: int, target: str, seed: int, json_file: Path | None
-) -> None:
-    from kope_tvm.bench.memory import PARTS, report, run_memory, say
-
-    if unknown := [part for part in parts if part not in PARTS]:
-        raise UsageError(f"unknown part {unknown[0]!r} of suite memory; parts: {', '.join(PARTS)}")
-    found = run_memory(parts or PARTS, trials=trials, target=target, seed=seed, say=say)
-    report(found, json_file)
+def _shard(given: str) -> tuple[int, int]:
+    number, _, count = given.partition("/")
+    if number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count):
+        return int(number), int(count)
+    raise UsageError(f"--shard {given}: expected I/N with I from 1 to N, such as 2/4")
 
 
-def _bench_riscv(trials: int, target: str, seed: int, json_file: Path | None) -> None:
-    from kope_tvm.bench.riscv import TARGET, report, run_riscv, say
-
-    board = TARGET if target == "host" else target
-    report(run_riscv(trials=trials, target=board, seed=seed, say=say), json_file)
+def _split(against: str) -> tuple[str, ...]:
+    return tuple(peer.strip() for peer in against.split(",") if peer.strip())
 
 
-def _operators() -> str:
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _everything() -> str:
+    from kope_tvm.bench import suites
     from kope_tvm.operators import known_operators
 
-    return "\n".join(f"op:{name}:{each.signature}" for name, each in known_operators().items())
+    operators = [f"op:{name}:{each.signature}" for name, each in known_operators().items()]
+    return "\n".join([f"suites: {', '.join(suites.names())}", *operators])

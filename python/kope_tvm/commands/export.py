@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -28,7 +30,25 @@ class Exported:
     """Relative to the folder."""
 
 
-@click.command("export", short_help="Write a model for programs without TVM.")
+class _Command(click.Command):
+    """Tells the kinds in their files' own words, which it reads without importing TVM."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Kinds"):
+            formatter.write_dl([(name, _described(name)) for name in registry.names("exporters")])
+
+
+def _described(kind: str) -> str:
+    """The first sentence of an exporter's file; nothing of one from elsewhere."""
+    found = find_spec(f"kope_tvm.exporters.{kind}")
+    if found is None or found.origin is None:
+        return "from another package"
+    text = Path(found.origin).read_text(encoding="utf-8")
+    return ast.get_docstring(ast.parse(text)) or ""
+
+
+@click.command("export", cls=_Command, short_help="Write a model for programs without TVM.")
 @click.argument("kind", type=click.Choice(registry.names("exporters")))
 @click.argument("model")
 @click.option("--target", required=True, metavar="NAME", help="A known machine or a TOML file.")

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kope_tvm.artifact import Artifact, OpTime
+    from kope_tvm.manifest import FunctionFacts, MadeBy
 
 _SEED = 0
+_VM = "vm.builtin."
+"""How the names of Relax's own functions begin."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,23 @@ class Output:
 
 
 @dataclass(frozen=True)
+class ProfiledFunction:
+    """One function's part of a call."""
+
+    name: str
+    kind: str
+    """What made it: a lane, `untuned`, `library` or `vm`."""
+    calls: int
+    secs: float
+    share: float
+    """Of the time in all functions."""
+    gflops: float
+    """Billions of operations a second; 0 where it does none that are known."""
+    roof_share: float
+    """Of the speed that this machine allows; 0 where that is unknown."""
+
+
+@dataclass(frozen=True)
 class Call:
     """What one call gave and took."""
 
@@ -43,7 +63,8 @@ class Call:
     outputs: tuple[Output, ...]
     random_inputs: tuple[str, ...]
     """Inputs that were not given."""
-    profile: tuple[OpTime, ...]
+    profile: tuple[ProfiledFunction, ...]
+    made_by: MadeBy
 
 
 @click.command("run", short_help="Run a compiled model.")
@@ -76,8 +97,28 @@ def _run(path: Path, inputs: Sequence[str], *, profile: bool) -> Call:
             for spec, array in zip(artifact.outputs, results, strict=True)
         ),
         random_inputs=missing,
-        profile=artifact.profile(feed) if profile else (),
+        profile=_profiled(artifact, feed) if profile else (),
+        made_by=artifact.manifest.made_by,
     )
+
+
+def _profiled(artifact: Artifact, feed: Mapping[str, np.ndarray]) -> tuple[ProfiledFunction, ...]:
+    """Time beside what the manifest says of each function."""
+    times = artifact.profile(feed)
+    total = sum(each.secs for each in times) or 1.0
+    known = {each.name: each for each in artifact.manifest.made_by.functions}
+    return tuple(_beside_facts(each, known.get(each.name), total) for each in times)
+
+
+def _beside_facts(time: OpTime, facts: FunctionFacts | None, total: float) -> ProfiledFunction:
+    share = time.secs / total
+    if facts is None:
+        kind = "vm" if time.name.startswith(_VM) else "library"
+        return ProfiledFunction(time.name, kind, time.calls, time.secs, share, 0.0, 0.0)
+    each = time.secs / time.calls or 1e-12
+    kind = facts.lane or "untuned"
+    speeds = (facts.flops / each / 1e9, facts.roof_secs / each)
+    return ProfiledFunction(time.name, kind, time.calls, time.secs, share, *speeds)
 
 
 def _arrays(inputs: Sequence[str], artifact: Artifact) -> Mapping[str, np.ndarray]:
@@ -116,9 +157,24 @@ def _spell(call: Call) -> str:
         lines.append(f"random inputs: {', '.join(call.random_inputs)}")
     lines.append(f"{spell_secs(median(call.run_secs))} a call")
     if call.profile:
-        times = [(one.name, one.calls, spell_secs(one.secs)) for one in call.profile]
-        lines.append(table(("FUNCTION", "CALLS", "TIME"), times))
+        lines.append(table(_PROFILE, [_profile_row(one) for one in call.profile]))
+        lines += _spell_made_by(call.made_by)
     return "\n".join(lines)
+
+
+_PROFILE = ("FUNCTION", "CALLS", "TIME", "SHARE", "GFLOP/S", "OF ROOF", "BY")
+
+
+def _profile_row(one: ProfiledFunction) -> tuple[object, ...]:
+    gflops = f"{one.gflops:.3g}" if one.gflops else "-"
+    roof = f"{one.roof_share:.0%}" if one.roof_share else "-"
+    time = spell_secs(one.secs)
+    return (one.name, one.calls, time, f"{one.share:.1%}", gflops, roof, one.kind)
+
+
+def _spell_made_by(made_by: MadeBy) -> list[str]:
+    lines = [f"made by: {made_by.versions}"] if made_by.versions else []
+    return lines + [f"passed: {gate}" for gate in made_by.gates]
 
 
 def _number(value: float) -> str:

@@ -18,13 +18,12 @@ from kope_tvm.chat.open import check_dialogue
 from kope_tvm.config import load_endpoint, without_credentials
 from kope_tvm.console import INTERRUPTED, json_option, show, table, work
 from kope_tvm.errors import UsageError
+from kope_tvm.model_options import PROPOSERS, model_options
 from kope_tvm.progress import progress_on, spell_secs
 
 if TYPE_CHECKING:
     from kope_tvm.chat.dialogue import Spent
     from kope_tvm.report import TaskReport, TuneReport
-
-_PROPOSERS = ("auto", "experience", "chat", "replay")
 
 
 @click.command("tune", short_help="Tune a model for a machine.")
@@ -32,20 +31,9 @@ _PROPOSERS = ("auto", "experience", "chat", "replay")
 @click.option("--target", required=True, metavar="NAME", help="A known machine or a TOML file.")
 @click.option("--trials", type=click.IntRange(min=1), default=256, show_default=True)
 @click.option("--work-dir", type=click.Path(path_type=Path), help="Default: kope-work/MODEL-NAME.")
-@click.option(
-    "--proposer", default="auto", show_default=True, metavar="auto|experience|chat|replay"
-)
-@click.option(
-    "--exchanges",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The record that --proposer replay answers from.",
-)
+@model_options
 @click.option("--memory", metavar="URL", help="A SQLAlchemy URL or a file.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Bind a dynamic dimension.")
-@click.option("--max-tokens", type=click.IntRange(min=0), help="Most tokens of a chat model.")
-@click.option("--max-usd", type=click.FloatRange(min=0), help="Most US dollars for a chat model.")
-@click.option("--max-calls", type=click.IntRange(min=0), help="Most calls to a chat model.")
 @click.option("--seed", type=click.IntRange(min=0))
 @click.option(
     "--rewind",
@@ -182,7 +170,7 @@ def _check_proposer(proposer: str, limits: Limits, exchanges: Path | None) -> No
     from kope_tvm import registry
     from kope_tvm.memory.location import default_path
 
-    known = tuple(dict.fromkeys((*_PROPOSERS, *registry.names("proposers"))))
+    known = tuple(dict.fromkeys((*PROPOSERS, *registry.names("proposers"))))
     if proposer not in known:
         raise UsageError(
             f"--proposer {proposer!r} is not known; known proposers: {', '.join(known)}"

@@ -90,8 +90,14 @@ def least_work(features: Features) -> Work:
 
 
 def _touched_bytes(features: Features, steps: int) -> float:
-    """A slice or a gather touches less of a parameter than all: no more than a step each."""
-    return min(features.bytes_moved, sum(steps * _bits(dtype) / 8 for dtype in features.dtypes))
+    """A slice or a gather touches less of a parameter than all: no more than a step each.
+
+    Indices of a gather are few, whatever the steps: only what is of the output's type is counted.
+    """
+    widths = [_bits(dtype) / 8 for dtype in features.dtypes]
+    if steps * sum(widths) >= features.bytes_moved:
+        return features.bytes_moved
+    return steps * features.dtypes.count(features.dtypes[-1]) * widths[-1] if widths else 0.0
 
 
 def _computed_in(dtypes: tuple[str, ...]) -> str:

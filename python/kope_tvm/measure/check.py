@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import tvm
 
-from kope_tvm.errors import KopeError
 from kope_tvm.measure import image, signature
 from kope_tvm.measure.compare import Mismatch, compare, first_difference, same_bits
 from kope_tvm.measure.image import Tensors
@@ -26,6 +25,7 @@ from kope_tvm.measure.memory import ArgumentSet
 from kope_tvm.measure.mismatch import mismatch_map
 from kope_tvm.measure.novelty import novelty
 from kope_tvm.measure.policy import Allowed, Array
+from kope_tvm.measure.refused import RefusedError, require_same_signature
 
 _NUM_SETS = 3
 """Timing goes round these, one a repeat."""
@@ -34,15 +34,8 @@ _MAX_SET_BYTES = 8 << 20
 _MOST_RACES = 64
 _RACE_SECS = 0.01
 """A race shows in one call of many."""
-
-
-class RefusedError(KopeError):
-    """The candidate ran and is wrong."""
-
-    def __init__(self, code: str, error: str, max_error: float = 0.0) -> None:
-        super().__init__(error)
-        self.code = code
-        self.max_error = max_error
+_GPU_RACE_SECS = 0.1
+"""Copies to and from the device take most of it."""
 
 
 class Check:
@@ -58,7 +51,7 @@ class Check:
         *,
         is_host: bool,
     ) -> None:
-        _same_signature(arguments, job.arguments)
+        require_same_signature(arguments, job.arguments)
         self._arguments, self._cases, self._function = job.arguments, job.cases, function
         self._device, self._is_host = device, is_host
         self._dtypes = [
@@ -128,6 +121,14 @@ class Check:
             worst = max(worst, self._again(fresh, number))
         return worst
 
+    def same_again(self) -> None:
+        """Refuse a candidate whose outputs differ from call to call: its threads race."""
+        fresh, began = self._new_set(), time.perf_counter()
+        for _ in range(_MOST_RACES):
+            self._same_bits(fresh, "in another call")
+            if time.perf_counter() - began > _GPU_RACE_SECS:
+                return
+
     def one_thread(self) -> None:
         """Refuse a parallel candidate whose outputs are not the same bits, and those of one thread.
 
@@ -144,7 +145,7 @@ class Check:
 
     def _same_bits(self, arguments: ArgumentSet, how: str) -> None:
         self._prepare(arguments, 0)
-        self._function(*arguments.values)
+        self._call(arguments)
         rows = zip(self._written(), self._outputs(arguments), self._first, strict=True)
         for argument, got, want in rows:
             if not same_bits(got, want):
@@ -287,14 +288,3 @@ def _nearest(output: Array, at: int, tensors: Tensors, allowed: Allowed) -> Mism
 def num_threads() -> int:
     """Of this process."""
     return len(list(Path("/proc/self/task").iterdir()))
-
-
-def _same_signature(given: tuple[Argument, ...], wanted: tuple[Argument, ...]) -> None:
-    def shapes(arguments: tuple[Argument, ...]) -> list[tuple[str, tuple[int, ...]]]:
-        return [(argument.dtype, argument.shape) for argument in arguments]
-
-    if shapes(given) != shapes(wanted):
-        raise RefusedError(
-            "E_SIGNATURE",
-            f"takes ({', '.join(map(str, given))}), expected ({', '.join(map(str, wanted))})",
-        )

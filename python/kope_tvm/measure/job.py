@@ -169,6 +169,8 @@ class Answer:
     is_built: bool = False
     has_board: bool = False
     """Not the end: the board it waited for is now its own."""
+    is_timed: bool = False
+    """Not the end either: what is left to do takes little of the device."""
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -184,5 +186,5 @@ def decode_answer(packet: bytes) -> Answer:
     arguments = decode_arguments(fields["arguments"])
     row["is_proven"] = bool(row["is_proven"])
     cases = decode_cases(fields["cases"])
-    flags = bool(fields["is_built"]), bool(fields["has_board"])
+    flags = (bool(fields[name]) for name in ("is_built", "has_board", "is_timed"))
     return Answer(Measurement(**row), arguments, cases, str(fields["notice"]), *flags)

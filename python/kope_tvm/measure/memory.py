@@ -21,6 +21,10 @@ from kope_tvm.measure.policy import Array
 
 _ALIGNMENT = 64
 _GUARD_BYTE = 0xA5
+_DEVICE_GUARD = 4096
+_OVER_RPC = 128
+"""TVM adds this to the kind of a device that is reached through a session."""
+_NOTHING = np.empty(0, np.uint8)
 _CARRIERS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 """DLPack knows no numpy of bfloat16: integers of the same size carry the bytes."""
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -46,19 +50,17 @@ class Slot:
 
     def overrun(self) -> str:
         """Where a guard word was overwritten; empty where none was."""
-        for words, side in ((self.before, "before the start"), (self.after, "past the end")):
-            touched = np.flatnonzero(words != _GUARD_BYTE)
-            if touched.size:
-                at = words.size - int(touched[-1]) if words is self.before else int(touched[0]) + 1
-                return f"{at} bytes {side}"
-        return ""
+        return _touched(self.before, self.after)
 
 
 @dataclass(frozen=True)
 class DeviceSlot:
-    """One tensor in the memory of a device, with nothing around it."""
+    """One tensor in the memory of a device."""
 
     value: Any
+    after: Any = None
+    """The guard words past its end; none on a board. Before it there can be none: a function takes
+    no tensor that starts within an allocation."""
 
     def fill(self, contents: Array) -> None:
         """Put the contents there, or one element everywhere."""
@@ -72,17 +74,37 @@ class DeviceSlot:
         return held
 
     def overrun(self) -> str:
-        return ""
+        """Where a guard word was overwritten; empty where none was."""
+        return "" if self.after is None else _touched(_NOTHING, self.after.numpy())
+
+
+def _touched(before: Array, after: Array) -> str:
+    for words, side in ((before, "before the start"), (after, "past the end")):
+        touched = np.flatnonzero(words != _GUARD_BYTE)
+        if touched.size:
+            at = words.size - int(touched[-1]) if words is before else int(touched[0]) + 1
+            return f"{at} bytes {side}"
+    return ""
 
 
 def slot(argument: Argument, dtype: np.dtype[Any], device: Any, *, is_host: bool) -> Any:
     """Memory of its own for one tensor."""
-    if not is_host:
-        return DeviceSlot(tvm.runtime.empty(argument.shape, argument.dtype, device))
     nbytes = int(np.prod(argument.shape, dtype=np.int64)) * dtype.itemsize
+    if not is_host:
+        return _device_slot(argument, nbytes, device)
     before, raw, after = _guarded(nbytes)
     view = raw.view(dtype).reshape(argument.shape)
     return Slot(_tensor(raw, argument, dtype), view, before, after)
+
+
+def _device_slot(argument: Argument, nbytes: int, device: Any) -> DeviceSlot:
+    """With guard words behind it, but for a board: views are not made over RPC."""
+    if device.dlpack_device_type() >= _OVER_RPC or not nbytes:
+        return DeviceSlot(tvm.runtime.empty(argument.shape, argument.dtype, device))
+    raw = tvm.runtime.empty((nbytes + _DEVICE_GUARD,), "uint8", device)
+    after = raw._create_view((_DEVICE_GUARD,), "uint8", nbytes)
+    after.copyfrom(np.full(_DEVICE_GUARD, _GUARD_BYTE, np.uint8))
+    return DeviceSlot(raw._create_view(argument.shape, argument.dtype), after)
 
 
 def _guarded(nbytes: int) -> tuple[Array, Array, Array]:

@@ -27,10 +27,11 @@ from kope_tvm.device.place import Place
 from kope_tvm.errors import KopeError
 from kope_tvm.llvm_build import build
 from kope_tvm.measure import signature
-from kope_tvm.measure.check import Check, RefusedError
+from kope_tvm.measure.check import Check
 from kope_tvm.measure.image import Writer
 from kope_tvm.measure.job import CHECK, Answer, Argument, Job, await_time
 from kope_tvm.measure.reference import Made, Reference, make_cases
+from kope_tvm.measure.refused import RefusedError
 from kope_tvm.measure.values import random_values
 from kope_tvm.outcome import Measurement
 from kope_tvm.stopwatch import Stopwatch

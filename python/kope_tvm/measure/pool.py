@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from kope_tvm.boards import Met
 from kope_tvm.errors import TargetError
-from kope_tvm.measure import image, stages
+from kope_tvm.measure import health, image, stages
 from kope_tvm.measure.asked import Asked, quarantined, without_reference
 from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.measure.job import Answer, Job
@@ -31,6 +31,7 @@ from kope_tvm.measure.workers import Workers
 from kope_tvm.outcome import Measurement
 from kope_tvm.performance import in_doubt
 from kope_tvm.target import TargetSpec
+from kope_tvm.target_kind import is_on_host
 
 if TYPE_CHECKING:
     from tvm import IRModule
@@ -51,7 +52,8 @@ class Pool:
         met: Met | None = None,
     ) -> None:
         """`met` is where a target that has an RPC key is measured: `boards.met_board` finds one."""
-        if spec.rpc_key and met is None:
+        self._is_gpu = not is_on_host(spec.tvm_target.get("kind"))
+        if spec.rpc_key and met is None and not self._is_gpu:
             raise TargetError(
                 f"target {spec.name!r} is reached through an RPC tracker (key {spec.rpc_key!r}); "
                 "open its boards with kope_tvm.boards.met_board"
@@ -61,7 +63,8 @@ class Pool:
         self._board = Shared(met.place) if met else None
         self._config = config
         self._log = log
-        cores = os.cpu_count() or 1 if met else spec.tvm_target.get("num-cores", 1)
+        is_elsewhere = met is not None or self._is_gpu
+        cores = os.cpu_count() or 1 if is_elsewhere else spec.tvm_target.get("num-cores", 1)
         self._workers = Workers(int(str(cores)), log)
         self._references = References()
 
@@ -165,20 +168,49 @@ class Pool:
     ) -> Iterator[tuple[Candidate, Measurement]]:
         checked = given.checked
         image_fd = checked.image_fd if checked else None
-        limit_secs = self._spec.limits.run_secs
         job = replace(self._job(checked), hopeless_secs=given.hopeless_secs)
         try:
             yield from self._build(chunk, job, image_fd)
             built = [candidate for candidate in chunk if candidate.worker]
-            for candidate, following in zip_longest(built, built[1:]):
-                asked = given.prove_below, given.best_secs
-                answer = stages.run(
-                    self._workers.living(), candidate, limit_secs, following, *asked
-                )
+            for candidate, answer in self._run(built, given):
                 yield candidate, in_doubt(answer.measurement, given.floor_secs)
         finally:
             for candidate in chunk:
                 self._workers.drop(candidate)
+
+    def _is_well(self) -> bool:
+        known = self._make_reference(health.plain_module(), self._config.seed)
+        if known.image_fd is None:
+            return False
+        candidate = Candidate(0, known.module)
+        try:
+            for _ in self._build([candidate], self._job(known), known.image_fd):
+                return False
+            limit_secs = self._spec.limits.run_secs
+            return stages.run(self._workers.living(), candidate, limit_secs).measurement.ok
+        finally:
+            self._workers.drop(candidate)
+            known.free()
+
+    def _run(self, built: Sequence[Candidate], given: Asked) -> Iterator[tuple[Candidate, Answer]]:
+        limit_secs = self._spec.limits.run_secs
+        if self._is_gpu:
+            for candidate, answer in stages.run_beside(
+                self._workers.living(),
+                built,
+                limit_secs,
+                lambda: (given.prove_below, given.best_secs),
+            ):
+                if answer.measurement.code in health.SUSPECTS:
+                    health.wait_for(self._is_well, self._spec.name)
+                yield candidate, answer
+            return
+        for candidate, following in zip_longest(built, built[1:]):
+            asked = given.prove_below, given.best_secs
+            yield (
+                candidate,
+                stages.run(self._workers.living(), candidate, limit_secs, following, *asked),
+            )
 
     def _settled(
         self, left_open: Sequence[tuple[Candidate, Measurement]], given: Asked

@@ -20,8 +20,10 @@ from kope_tvm.measure.job import MAX_PACKET_BYTES, Answer, Job, decode_answer
 from kope_tvm.measure.patience import Patience
 
 START_SECS = 120.0
+# apache-tvm-ffi imports torch where it is installed: that takes seconds, and starts the GPU's
+# driver, which no fork survives.
 _BOOTSTRAP = (
-    "import sys; sys.path[:] = sys.argv[2:]; "
+    "import sys; sys.path[:] = sys.argv[2:]; sys.modules['torch'] = None; "
     "from kope_tvm.measure.zygote import main; main(int(sys.argv[1]))"
 )
 _SECRETS = ("OPENAI_API_KEY",)

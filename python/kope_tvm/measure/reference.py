@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from kope_tvm.default_schedules import with_plain_schedules
 from kope_tvm.errors import KopeError
 from kope_tvm.llvm_build import build
 from kope_tvm.measure import lift, signature
@@ -22,6 +23,7 @@ from kope_tvm.measure.inputs import Distribution, contents, poison
 from kope_tvm.measure.job import Argument, Case, Use
 from kope_tvm.measure.policy import UNLIFTED, Allowed, Array, Expected, expected, typical, worst
 from kope_tvm.measure.telling import Telling
+from kope_tvm.schedule_error import TVM_ERRORS, first_line
 
 MAX_BYTES = 256 << 20
 """No more cases than fit, but for the least number."""
@@ -43,6 +45,8 @@ class Reference:
     arguments: tuple[Argument, ...]
     function: Function
     config: MeasureConfig
+    device: Any = None
+    """Beside the host: there each function has TVM's own default schedule. None: the host."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +104,22 @@ def _truth(reference: Reference) -> tuple[Function | None, str]:
         return None, ""
     try:
         mod = lift.lifted(reference.mod)
+        if reference.device is not None:
+            return _compiled_beside(mod, reference.target), ""
         return _compiled(_hastened(mod), reference.target), ""
     except (KopeError, tvm.error.InternalError, RuntimeError, ValueError, TypeError) as error:
-        why = str(error).strip().splitlines()[-1][:160] if str(error).strip() else "?"
-        return None, f"compared with the untuned function, not with float64: {why}"
+        return None, f"compared with the untuned function, not with float64: {first_line(error)}"
+
+
+def _compiled_beside(mod: tvm.IRModule, target: Any) -> Function:
+    try:
+        return _compiled(mod, target)
+    except TVM_ERRORS:
+        return _compiled(with_plain_schedules(mod, target), target)
+
+
+def _quick_form(mod: tvm.IRModule, reference: Reference) -> tvm.IRModule:
+    return mod if reference.device is not None else _hastened(mod)
 
 
 def _hastened(mod: tvm.IRModule) -> tvm.IRModule:
@@ -172,7 +188,7 @@ class _Maker:
         self, before: Sequence[Array | None], outputs: Sequence[Array | None]
     ) -> Function:
         """The quick form where its outputs are the same but for the last bits."""
-        quick = _hastened(self._reference.mod)
+        quick = _quick_form(self._reference.mod, self._reference)
         if quick is self._reference.mod or not lift.is_parallel(quick):
             return self._untuned
         function = _compiled(quick, self._reference.target)
@@ -210,11 +226,13 @@ class _Maker:
         self, function: Function, before: Sequence[Array | None], *, widened: bool
     ) -> list[Array | None]:
         values = [
-            _value(argument, array, widened=widened)
+            _value(argument, array, self._reference.device, widened=widened)
             for argument, array in zip(self._arguments, before, strict=True)
         ]
         started = time.perf_counter()
         function(*values)
+        if self._reference.device is not None:
+            self._reference.device.sync()
         self._secs = time.perf_counter() - started
         return [
             value.numpy() if argument.written else None
@@ -222,7 +240,7 @@ class _Maker:
         ]
 
 
-def _value(argument: Argument, array: Array | None, *, widened: bool) -> Any:
+def _value(argument: Argument, array: Array | None, device: Any, *, widened: bool) -> Any:
     if argument.use is Use.SCALAR:
         return signature.scalar_value(argument.dtype)
     is_float = argument.dtype.startswith(("float", "bfloat"))
@@ -231,7 +249,7 @@ def _value(argument: Argument, array: Array | None, *, widened: bool) -> Any:
         np.full(argument.shape, poison(argument, dtype)) if array is None else array.astype(dtype)
     )
     tensor = tvm.runtime.empty(
-        argument.shape, "float64" if widened and is_float else argument.dtype
+        argument.shape, "float64" if widened and is_float else argument.dtype, device
     )
     return tensor.copyfrom(held) if held.size else tensor
 

@@ -7,7 +7,7 @@ import math
 import signal
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kope_tvm.measure.job import CHECK, TIME, Answer, Job
@@ -98,6 +98,51 @@ def run(
         answer.measurement, build_secs=candidate.build_secs, device_secs=device_secs
     )
     return replace(answer, measurement=measurement)
+
+
+def run_beside(
+    zygote: ZygoteClient,
+    candidates: Sequence[Candidate],
+    limit_secs: float,
+    asked: Callable[[], tuple[float, float]],
+) -> Iterator[tuple[Candidate, Answer]]:
+    """Like `run`, for all parked candidates of a device that is beside the host.
+
+    Each is timed while no other is; they check their outputs together, which a median of times
+    does not notice: it takes the host's time and hardly any of the device's. `asked` says what
+    `run` is told of the times, when it is known.
+    """
+    waiting, checking = deque(candidates), list[Candidate]()
+    timed: Candidate | None = None
+    for candidate in candidates:
+        _checking(candidate)
+    while waiting or checking or timed:
+        if timed is None and waiting:
+            timed = waiting.popleft()
+            worker = _checking(timed)
+            worker.patience = Patience(worker.pid, limit_secs)
+            worker.say(b"%s %.9g %.9g" % (TIME, *asked()))
+        told = [*checking, timed] if timed else checking
+        _wait(zygote, [_checking(candidate) for candidate in told])
+        for candidate in told:
+            answer = _look(zygote, _checking(candidate), limit_secs, "run")
+            if answer is None:
+                continue
+            if answer.is_timed:
+                checking.append(candidate)
+            else:
+                checking = [each for each in checking if each is not candidate]
+                yield candidate, _left(zygote, candidate, answer)
+            timed = None if candidate is timed else timed
+
+
+def _left(zygote: ZygoteClient, candidate: Candidate, answer: Answer) -> Answer:
+    """The candidate's answer, its process gone."""
+    worker = _checking(candidate)
+    _await_exit(zygote, worker)
+    candidate.is_busy, candidate.worker = False, None
+    worker.close()
+    return replace(answer, measurement=replace(answer.measurement, build_secs=candidate.build_secs))
 
 
 def _checking(candidate: Candidate) -> Worker:

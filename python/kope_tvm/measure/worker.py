@@ -23,15 +23,18 @@ import tvm
 import tvm_ffi
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
+from kope_tvm.cores import off_the_workers_cores, stay_off_the_workers_cores
 from kope_tvm.llvm_build import build
 from kope_tvm.measure import lift, on_board, signature, timing
-from kope_tvm.measure.check import Check, RefusedError
+from kope_tvm.measure.check import Check
 from kope_tvm.measure.image import Writer
 from kope_tvm.measure.job import CHECK, Answer, Argument, Job, await_time
 from kope_tvm.measure.reference import Made, Reference, make_cases
+from kope_tvm.measure.refused import RefusedError
 from kope_tvm.measure.values import random_values
 from kope_tvm.outcome import Measurement
 from kope_tvm.stopwatch import Stopwatch
+from kope_tvm.target_kind import is_on_host
 
 SLOW_REFERENCE_SECS = 0.1
 """An untuned function slower than this is timed by one call."""
@@ -120,7 +123,7 @@ def _measure(
 ) -> Answer | None:
     """None where the tuner has gone."""
     kind = str(job.target["kind"])
-    device = tvm.device("cpu" if kind in ("llvm", "c") else kind)
+    device = tvm.device("cpu" if is_on_host(kind) else kind)
     if job.is_reference:
         return _make_reference(sock, job, checked, image_fd, device)
     if not job.arguments:
@@ -153,12 +156,15 @@ def _check_and_time(
         return None
     prove_secs, best_secs = times
     run_secs = _timed(calls, job, first_secs)
+    if not _is_host(device):
+        sock.send(Answer(Measurement(run_secs), is_timed=True).encode())
     with watch:
         secs = median(run_secs)
         # A race may pass once; thousands of calls later it rarely does.
         matters = secs < max(QUICK_SECS, best_secs * NEAR)
         max_error = max(max_error, check.after_timing(matters=matters))
-        check.threads_left(checked.num_threads)
+        if _is_host(device):  # A driver has threads of its own.
+            check.threads_left(checked.num_threads)
         is_proven = secs < prove_secs
         if is_proven:
             max_error = max(max_error, _prove(check, checked, job, device))
@@ -169,20 +175,19 @@ def _check_and_time(
 
 def _timed(calls: timing.Calls, job: Job, first_secs: float) -> tuple[float, ...]:
     """Seconds of one call, one value a repeat; the caller stays off the workers' cores."""
-    cores = os.sched_getaffinity(0)
-    _keep_off_the_workers_cores()
-    run_secs = timing.run_secs(calls, job.config, first_secs, job.hopeless_secs)
-    os.sched_setaffinity(0, cores)
-    return run_secs
+    with off_the_workers_cores():
+        return timing.run_secs(calls, job.config, first_secs, job.hopeless_secs)
 
 
 def _prove(check: Check, checked: _Built, job: Job, device: Any) -> float:
     """Every case; the bits of one thread, which the pool has from then on; and new inputs."""
     max_error = check.every_case(job.config.check_secs)
-    if checked.num_threads and _is_host(device):
+    if not _is_host(device):
+        check.same_again()
+        return max_error
+    if checked.num_threads:
         check.one_thread()
-    if _is_host(device):
-        check.unseen_inputs()
+    check.unseen_inputs()
     return max_error
 
 
@@ -191,16 +196,8 @@ def _time_unchecked(sock: socket.socket, job: Job, timed: _Built, device: Any) -
     first_secs = calls.once()
     if await_time(sock) is None:
         return None
-    _keep_off_the_workers_cores()
+    stay_off_the_workers_cores()
     return Answer(Measurement(timing.run_secs(calls, job.config, first_secs, job.hopeless_secs)))
-
-
-def _keep_off_the_workers_cores() -> None:
-    """TVM binds its workers, not the caller: on a worker's core both would wait for each other.
-
-    After the first call: TVM counts the cores it may use when it starts its workers.
-    """
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def _make_reference(
@@ -209,11 +206,13 @@ def _make_reference(
     """Write the image and time the untuned function."""
     config, made, watch = job.config, Made(), Stopwatch()
     if config.check:
-        untuned = Reference(built.mod, built.target, built.arguments, built.function, config)
+        shown = (built.mod, built.target, built.arguments, built.function, config)
+        untuned = Reference(*shown, None if _is_host(device) else device)
         with watch:
             made = make_cases(untuned, Writer(image_fd))
-    run_secs: tuple[float, ...] = (made.untuned_secs,)
-    if made.untuned_secs <= SLOW_REFERENCE_SECS:
+    known_secs = made.untuned_secs if _is_host(device) else 0.0
+    run_secs: tuple[float, ...] = (known_secs,)
+    if known_secs <= SLOW_REFERENCE_SECS:
         calls = _calls(built, random_values(built.arguments, job.config.seed, device), device)
         run_secs = (calls.once(),)
     if await_time(sock) is None:

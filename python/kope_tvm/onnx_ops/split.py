@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Split by sizes that only the run knows; by constant ones TVM's own converter does it."""
+"""Split by sizes that only the run knows; by constant ones TVM's own does it, unless one is 0."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import relax, tirx
@@ -28,6 +29,9 @@ class Split(Converter):
         if sizes is None:
             return _even(bb, inputs[0], attr)
         if is_constant(sizes):
+            extents = [int(size) for size in sizes.value.numpy()]
+            if 0 in extents:  # TVM's operator has no empty parts.
+                return result(_slices(bb, inputs[0], attr.get("axis", 0), extents), attr)
             return StockSplit._impl_v13(bb, inputs, attr, params)
         return _at_run_time(bb, inputs[0], sizes, attr)
 
@@ -51,12 +55,19 @@ def _at_run_time(
     extents.append(shape[axis] - sum(extents, start=tirx.IntImm("int64", 0)))
     found = bb.emit(relax.op.tensor_to_shape(sizes))
     bb.match_cast(found, relax.ShapeType(extents))
+    return result(_slices(bb, data, axis, extents), attr)
+
+
+def _slices(
+    bb: relax.BlockBuilder, data: relax.Expr, axis: int, extents: Sequence[Any]
+) -> list[relax.Expr]:
+    """One part after the other."""
     parts, begin = [], tirx.IntImm("int64", 0)
     for extent in extents:
         # The extent is in the type as it is; a match_cast to it makes TVM's passes crash.
         parts.append(bb.emit(relax.op.strided_slice(data, [axis], [begin], [begin + extent])))
         begin = begin + extent
-    return result(parts, attr)
+    return parts
 
 
 CONVERTERS = (Split,)

@@ -20,8 +20,10 @@ def _inputs(p: Parameters) -> tuple[TensorSpec, ...]:
     )
 
 
-def _attention(p: Parameters, query: te.Tensor, key: te.Tensor, value: te.Tensor) -> te.Tensor:
-    heads, rows, keys, depth = p.shape("h m n d")
+def attend(p: Parameters, query: te.Tensor, key: te.Tensor, value: te.Tensor) -> te.Tensor:
+    """[h, m, d] of queries [h, m, d], keys and values [h, n, d]."""
+    heads, rows, depth = map(int, query.shape)
+    keys = int(key.shape[1])
     d, n = te.reduce_axis((0, depth), name="d"), te.reduce_axis((0, keys), name="n")
     scale = te.const(1 / math.sqrt(depth), p.dtype)
     dots = te.compute(
@@ -36,7 +38,8 @@ def _attention(p: Parameters, query: te.Tensor, key: te.Tensor, value: te.Tensor
     )
 
 
-def _nodes(p: Parameters) -> tuple[Node, ...]:
+def nodes(p: Parameters) -> tuple[Node, ...]:
+    """The same for ONNX, of inputs Q, K and V."""
     scale = np.array(1 / math.sqrt(p["d"]), p.dtype)
     return (
         Node("Transpose", ("K",), "keys", {"perm": [0, 2, 1]}),
@@ -48,7 +51,8 @@ def _nodes(p: Parameters) -> tuple[Node, ...]:
     )
 
 
-def _evaluate(p: Parameters, query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
+def evaluate(p: Parameters, query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """The same in numpy."""
     dots = query @ key.swapaxes(-1, -2) / np.sqrt(np.array(p["d"], query.dtype))
     weights = np.exp(dots - dots.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True) @ value)
@@ -59,8 +63,8 @@ ATTENTION = Operator(
     summary="O[h, m, d] = softmax(Q[h, m, d] @ K[h, n, d]^T / sqrt(d)) @ V[h, n, d]",
     sizes={"h": 8, "m": 128, "n": 128, "d": 64},
     inputs=_inputs,
-    compute=_attention,
-    nodes=_nodes,
-    evaluate=_evaluate,
+    compute=attend,
+    nodes=nodes,
+    evaluate=evaluate,
 )
 OPERATORS = (ATTENTION,)

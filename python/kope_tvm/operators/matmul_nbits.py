@@ -62,5 +62,6 @@ MATMUL_NBITS = Operator(
     compute=_compute,
     nodes=_nodes,
     evaluate=_evaluate,
+    weights=frozenset({"B", "scales"}),
 )
 OPERATORS = (MATMUL_NBITS,)

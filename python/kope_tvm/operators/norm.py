@@ -59,6 +59,16 @@ SOFTMAX = Operator(
     nodes=lambda _: (Node("Softmax", ("X",), "out", {"axis": -1}),),
     evaluate=_softmax,
 )
+LOG_SOFTMAX = Operator(
+    name="log_softmax",
+    summary="Y[m, n] = log(softmax(X[m, n])) over n",
+    sizes={"m": 512, "n": 1024},
+    inputs=lambda p: (_data(p),),
+    compute=lambda _, x: topi.nn.log_softmax(x),
+    nodes=lambda _: (Node("LogSoftmax", ("X",), "out", {"axis": -1}),),
+    evaluate=lambda p, x: np.log(_softmax(p, x)),
+    dtypes=("float32",),
+)
 LAYERNORM = Operator(
     name="layernorm",
     summary="Y[m, n] = layernorm(X[m, n]) over n, times gamma[n], plus beta[n]",
@@ -84,4 +94,4 @@ RMSNORM = Operator(
     nodes=_rmsnorm_nodes,
     evaluate=_rmsnorm,
 )
-OPERATORS = (SOFTMAX, LAYERNORM, RMSNORM)
+OPERATORS = (SOFTMAX, LOG_SOFTMAX, LAYERNORM, RMSNORM)

@@ -42,6 +42,8 @@ class Node:
     inputs: tuple[str, ...]
     output: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    more_outputs: tuple[str, ...] = ()
+    """Those that nobody reads, and the operator has all the same."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,10 @@ class Operator:
     """Allowed values of `dtype`; the first is the default."""
     zero_allowed: frozenset[str] = frozenset()
     """Size parameters that may be 0, e.g. a padding."""
+    weights: frozenset[str] = frozenset()
+    """Inputs that a model mostly knows when it is compiled."""
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """By input that holds indices, the size parameter that they stay below."""
 
     @property
     def signature(self) -> str:

@@ -55,6 +55,14 @@ def brief(view: View) -> Brief:
     return replace(packed, reply_tokens=view.reply_tokens, cites=cites)
 
 
+def brief_of(view: View, system: str, prompt: str) -> Brief:
+    """A brief of ready texts, whatever their length, with all that reading the reply takes."""
+    schema = reply_schema(view.lanes, view.programs, view.notes)
+    states = {program.name: program.text for program in view.programs}
+    tokens = messages_bound(system, prompt) + _count(_compact(schema))
+    return Brief(system, prompt, schema, states, tokens, reply_tokens=view.reply_tokens)
+
+
 def packed_brief(
     parts: Sequence[Part], schema: Mapping[str, Any], states: Mapping[str, str], limit: int
 ) -> Brief:

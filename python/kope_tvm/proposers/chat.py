@@ -15,7 +15,6 @@ from kope_tvm.context import Context
 from kope_tvm.debugger import near_misses
 from kope_tvm.prompt.brief import Brief
 from kope_tvm.prompt.reply import Reading, read_reply
-from kope_tvm.prompt.view import LANES
 from kope_tvm.proposal import Origin, Proposal, Repair, proposal_text
 from kope_tvm.seat import Seat
 
@@ -42,9 +41,9 @@ class Chat:
 
     name = "chat"
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: Seat, briefing: Briefing | None = None) -> None:
         self._seat = seat
-        self._briefing = Briefing(seat)
+        self._briefing = briefing or Briefing(seat)
         self._calls: list[_Call] = []
         self._ready: deque[Proposal] = deque()
         self._asked: dict[str, Request] = {}
@@ -90,7 +89,8 @@ class Chat:
             if subject not in self._mended and dialogue.is_open and not context.is_last_round:
                 self._mended.add(subject)
                 brief = self._briefing.repair(context, miss, dialogue.left)
-                self._start(brief, subject, context, dialogue, miss.repair)
+                if brief is not None:
+                    self._start(brief, subject, context, dialogue, miss.repair)
 
     def _start(
         self,
@@ -152,7 +152,7 @@ class Chat:
         origin = Origin(
             self.name, parent, cites=call.cites, tokens=reply.usage.total, repair=call.repair
         )
-        return read_reply(reply.text, states, LANES, origin)
+        return read_reply(reply.text, states, self._briefing.lanes, origin)
 
     def _ask_again(
         self, call: _Call, reading: Reading, context: Context, dialogue: Dialogue
@@ -162,6 +162,8 @@ class Chat:
             return
         refused = reading.refused[0]
         brief = self._briefing.refusal(context, refused, dialogue.left)
+        if brief is None:
+            return
         state = f"reply-{call.request.subject}"
         repair = Repair(state, 1, str(refused.verdict)[:160])
         self._start(brief, f"{state}:1", context, dialogue, repair)

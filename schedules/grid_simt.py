@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products on a GPU's ordinary units: tiles in shared memory, smaller tiles in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from kope_tvm.schedules.grid import fused
+from kope_tvm.schedules.grid_product import Normal, Product, normalised
+from kope_tvm.target import Facts
+
+_LANES = 4
+"""Of float32 in one load."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows and columns of a block of threads and of one thread, and the depth of a step."""
+
+    rows: int
+    cols: int
+    depth: int
+    own_rows: int
+    own_cols: int
+
+    @property
+    def threads(self) -> int:
+        return self.rows * self.cols // (self.own_rows * self.own_cols)
+
+
+_LOAD_WORK = 24
+"""Multiply-adds in the time of bringing one element to shared memory and from there."""
+TILES = (
+    Tile(128, 128, 8, 8, 8),
+    Tile(128, 64, 16, 8, 4),
+    Tile(64, 128, 16, 4, 8),
+    Tile(64, 64, 16, 4, 4),
+    Tile(32, 64, 16, 4, 4),
+    Tile(32, 32, 32, 4, 2),
+    Tile(16, 64, 32, 2, 4),
+)
+"""Widest first: the wider, the fewer loads a multiplication."""
+
+
+def best_tiles(product: Product, facts: Facts) -> list[Tile]:
+    """By the time that the multiprocessor with most tiles takes, a small tile's loads counted."""
+    batch, rows, cols, _ = product.sizes
+
+    def secs(tile: Tile) -> float:
+        tiles = batch * -(-rows // tile.rows) * -(-cols // tile.cols)
+        waves = -(-tiles // facts.num_cores)
+        return waves * (tile.rows * tile.cols + _LOAD_WORK * (tile.rows + tile.cols))
+
+    return sorted(TILES, key=secs)
+
+
+def simt(product: Product, tile: Tile, *, pipelined: bool) -> Schedule:
+    """One tile a block; the next step's loads are under way during the present step."""
+    normal = normalised(product, (tile.rows, tile.cols, tile.depth))
+    return _Simt(product, normal, tile, pipelined).run()
+
+
+class _Simt:
+    def __init__(self, product: Product, normal: Normal, tile: Tile, pipelined: bool) -> None:
+        self.product = product
+        self.sch = normal.sch
+        self.block = normal.block
+        self.reads = normal.reads
+        self.tile = tile
+        self.pipelined = pipelined
+
+    def run(self) -> Schedule:
+        sch, tile = self.sch, self.tile
+        batch, row, col, deep = sch.get_loops(self.block)
+        rows, row = sch.split(row, [None, tile.rows])
+        cols, col = sch.split(col, [None, tile.cols])
+        step, inner = sch.split(deep, [None, tile.depth])
+        sch.reorder(batch, rows, cols, row, col, step, inner)
+        sch.bind(batch, "blockIdx.y")
+        grid = sch.fuse(rows, cols)
+        sch.bind(grid, "blockIdx.x")
+        own = self._spread(row, col)
+        sch.reorder(step, inner, *own)
+        shared = [self._share(operand, step) for operand in (0, 1)]
+        for operand in (0, 1):
+            self._to_registers(operand, inner)
+        for loop in (inner, *own):
+            sch.unroll(loop)
+        self._write(grid)
+        if self.pipelined:
+            for copy in shared:
+                sch.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
+                sch.annotate(copy, "double_buffer_scope", 0)
+            sch.annotate(step, "software_pipeline_stage", [0, 0, 0, 0, 1])
+            sch.annotate(step, "software_pipeline_order", [0, 3, 1, 4, 2])
+        sch.decompose_reduction(self.block, step)
+        return sch
+
+    def _share(self, operand: int, step: LoopRV) -> SBlockRV:
+        """Brings a step of an operand to shared memory, depth outermost there."""
+        sch, tile = self.sch, self.tile
+        copy = sch.cache_read(self.block, operand, "shared")
+        sch.transform_layout(copy, ("write", 0), lambda b, own, deep: (b, deep, own))
+        sch.compute_at(copy, step)
+        self._inline_into(copy, self.reads[operand])
+        own, deep = sch.get_loops(copy)[-2:]
+        run = self.product.run(operand, _LANES)
+        if run == "own":
+            sch.reorder(deep, own)
+        spread = sch.fuse(*((deep, own) if run == "own" else (own, deep)))
+        lanes = _LANES if run else 1
+        size = tile.depth * (tile.rows, tile.cols)[operand]
+        while size % (lanes * tile.threads):
+            lanes //= 2
+        each, thread, lane = sch.split(spread, [None, tile.threads, lanes])
+        sch.bind(thread, "threadIdx.x")
+        sch.vectorize(lane)
+        if not self.pipelined:
+            sch.unroll(each)
+        if run != "own":
+            sch.storage_align(copy, 0, 1, 32, _LANES)
+        return copy
+
+    def _inline_into(self, copy: SBlockRV, read: SBlockRV) -> None:
+        """Computes in `copy` what stands before it: padding, then the read in order."""
+        sch = self.sch
+        for producer in sch.get_producers(copy):
+            for before in sch.get_producers(producer):
+                sch.compute_inline(before)
+            sch.compute_inline(producer)
+
+    def _to_registers(self, operand: int, inner: LoopRV) -> None:
+        sch = self.sch
+        copy = sch.cache_read(self.block, operand, "local")
+        sch.compute_at(copy, inner)
+        width = min(_LANES, (self.tile.own_rows, self.tile.own_cols)[operand])
+        loop = fused(sch, sch.get_loops(copy)[-1:])
+        group, lane = sch.split(loop, [None, width])
+        sch.unroll(group)
+        sch.vectorize(lane)
+
+    def _spread(self, row: LoopRV, col: LoopRV) -> tuple[LoopRV, LoopRV, LoopRV, LoopRV]:
+        """Gives each thread its part of a tile; the loops over that.
+
+        It comes in groups as far apart as the groups of all threads are wide: a warp then reads
+        shared memory in one go.
+        """
+        sch, tile = self.sch, self.tile
+        rows = sch.split(row, list(_groups(tile.rows, tile.own_rows)))
+        cols = sch.split(col, list(_groups(tile.cols, tile.own_cols)))
+        own = (rows[0], rows[2], cols[0], cols[2])
+        sch.reorder(rows[1], cols[1], *own)
+        sch.bind(sch.fuse(rows[1], cols[1]), "threadIdx.x")
+        return own
+
+    def _write(self, grid: LoopRV) -> None:
+        """Computes what follows, element by element, where the sums are."""
+        sch = self.sch
+        write = sch.cache_write(self.block, 0, "local")
+        sch.reverse_compute_at(write, grid)
+        *outer, lane = self._spread(*sch.get_loops(write)[-2:])
+        while sch.get_consumers(write):
+            # not before: reverse_compute_at drops the bounds of what is padded (seen on TVM 0.27)
+            sch.reverse_compute_inline(sch.get_consumers(write)[0])
+        for loop in outer:
+            sch.unroll(loop)
+        sch.vectorize(lane)
+
+
+def _groups(size: int, own: int) -> tuple[int, int, int]:
+    """Groups a thread, threads, neighbours a group."""
+    width = min(own, _LANES)
+    return own // width, size // own, width
