@@ -41,7 +41,8 @@ def scheduled(operator: str) -> tuple[tirx.PrimFunc, ...]:
     sizes = {name: size for name, size in SIZES.items() if name in found.sizes}
     if "conv2d" in operator:
         sizes["n"] = 1
-    if operator.startswith("heat"):  # No guard: behind one an index of fused loops is unknown.
+    # No guard: behind one an index of fused loops is unknown.
+    if operator.startswith("heat") or operator == "group_norm":
         sizes.update(h=8, w=8)
     bench = Workbench(make_task(operator, found.tir(**sizes), AVX512))
     funcs = [bench.mod["main"]]
