@@ -12,8 +12,8 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 
-from kope_tvm.schedules.analysis import Analysis, Block, analyse
-from kope_tvm.schedules.stages import is_dear
+from kope_tvm.schedules.analysis import Access, Analysis, Block, Index, analyse
+from kope_tvm.schedules.stages import Stage, is_dear, without_last_copy
 from kope_tvm.target import TargetSpec
 
 LOAD_BYTES = 16
@@ -64,6 +64,7 @@ def inlined(func: tirx.PrimFunc, *, keep_dear: bool) -> tuple[Schedule, Analysis
     if analysis is None or not all(block.stores for block in analysis.blocks):
         return None
     sch = Schedule(IRModule({"main": func}))
+    analysis = without_last_copy(sch, analysis)
     while analysis is not None:
         found = (b for b in analysis.blocks if _is_inlinable(b, analysis, keep_dear))
         block = next(found, None)
@@ -84,3 +85,33 @@ def _is_inlinable(block: Block, analysis: Analysis, keep_dear: bool) -> bool:
 def _is_of_elements(block: Block, analysis: Analysis) -> bool:
     """Whether a reduction consumes it: a value an element, not one a row."""
     return any(consumer.is_reduction for consumer in analysis.consumers(block))
+
+
+def only_load(stage: Stage, buffer: str) -> Access | None:
+    """The one load of `buffer` in a stage, where it is of an element a row and column."""
+    loads = {load for load in stage.block.loads if load.buffer == buffer}
+    load = loads.pop() if len(loads) == 1 else None
+    if load is None or set(load.iters) & {*stage.rows, *stage.columns} != {
+        *stage.rows,
+        *stage.columns,
+    }:
+        return None
+    shape = zip(load.indices, load.shape, strict=True)
+    return load if all(_is_whole(index, stage.block, size) for index, size in shape) else None
+
+
+def radix(index: Index) -> list[int]:
+    """Its iterators, the slowest first."""
+    return sorted(index.iters, key=lambda i: -index.coefs[i])
+
+
+def _is_whole(index: Index, block: Block, size: int) -> bool:
+    """Whether it goes through a dimension of `size` once, or stays at its start."""
+    if not index.linear or index.const:
+        return False
+    step = 1
+    for i in reversed(radix(index)):
+        if index.coefs[i] != step:
+            return False
+        step *= block.iters[i].extent
+    return not index.iters or step == size

@@ -134,6 +134,14 @@ def normalised(product: Product, tile: tuple[int, int, int]) -> Normal:
     return Normal(sch, block, (reads[0], reads[1]))
 
 
+def inline_into(sch: Schedule, copy: SBlockRV) -> None:
+    """Computes in `copy` what stands before it: padding, then the read in order."""
+    for producer in sch.get_producers(copy):
+        for before in sch.get_producers(producer):
+            sch.compute_inline(before)
+        sch.compute_inline(producer)
+
+
 def _map(
     product: Product, given: tuple[int, ...], parts: tuple[tuple[int, ...], ...]
 ) -> tirx.IndexMap:

@@ -15,13 +15,15 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from kope_tvm.schedules.analysis import Access, Analysis
+from kope_tvm.schedules.analysis import Access, Analysis, Block, Index
 from kope_tvm.schedules.grid import (
     FEW_THREADS,
     element_bytes,
     fused,
     inlined,
     lanes_of,
+    only_load,
+    radix,
     sample,
 )
 from kope_tvm.schedules.stages import Stage, Stages, find_stages
@@ -142,7 +144,7 @@ class _Rows:
         found: list[tuple[str, list[Stage], Access]] = []
         for buffer in self.info.params:
             readers = [stage for stage in self.stages.stages if buffer in stage.block.reads]
-            loads = [load for stage in readers if (load := _only(stage, buffer)) is not None]
+            loads = [load for stage in readers if (load := only_load(stage, buffer)) is not None]
             if 1 < len(readers) == len(loads):
                 found.append((buffer, readers, loads[0]))
         return found
@@ -154,22 +156,30 @@ class _Rows:
         copy = sch.cache_read(blocks[0], reads.index(buffer), "local", consumer_blocks=blocks)
         loops = sch.get_loops(copy)
         first = readers[0]
-        at = {
-            index.iters[0]: loop
-            for index, loop in zip(load.indices, loops, strict=True)
-            if index.iters
-        }
-        rows = [at[i] for i in first.rows]
-        columns = [at[i] for i in first.columns]
-        unit = [loop for loop in loops if all(loop is not other for other in (*rows, *columns))]
+        at: dict[int, LoopRV] = {}
+        unit = []
+        for index, loop in zip(load.indices, loops, strict=True):
+            at |= self._parts(index, first.block, loop)
+            unit += [] if index.iters else [loop]
+        rows = [at.pop(i) for i in first.rows]
+        columns = [at.pop(i) for i in first.columns]
+        unit += at.values()
         self._nest(copy, unit, rows, columns, is_reduction=False)
         return copy
+
+    def _parts(self, index: Index, block: Block, loop: LoopRV) -> dict[int, LoopRV]:
+        """One loop an iterator of the index, of the loop over a dimension."""
+        order = radix(index)
+        if len(order) < 2:
+            return dict.fromkeys(order, loop)
+        inner = [block.iters[i].extent for i in order[1:]]
+        return dict(zip(order, self.sch.split(loop, [None, *inner]), strict=True))
 
     def _stage(self, stage: Stage) -> list[SBlockRV]:
         sch, inner = self.sch, not self.info.is_output(stage.block)
         block = sch.get_sblock(stage.block.name)
-        if inner:
-            sch.set_scope(block, 0, "local")
+        for at in range(len(stage.block.stores) if inner else 0):
+            sch.set_scope(block, at, "local")
         loops = sch.get_loops(block)
         rows = [loops[i] for i in stage.rows]
         columns = [loops[i] for i in stage.columns]
@@ -238,7 +248,8 @@ class _Rows:
         row, column = self._ordered(unit, rows, columns)
         _, thread, _ = self._strided(column, self.shape.lanes)
         partial = sch.rfactor(thread, len(stage.block.stores[0].indices))
-        sch.set_scope(partial, 0, "local")
+        for at in range(len(stage.block.stores)):
+            sch.set_scope(partial, at, "local")
         *_, thread = sch.get_loops(block)
         sch.bind(thread, "threadIdx.x")
         sch.bind(sch.get_loops(block)[-2], "threadIdx.y")
@@ -255,26 +266,10 @@ class _Rows:
     def _load_vectors(self, stage: Stage, block: SBlockRV, stretch: LoopRV) -> None:
         sch = self.sch
         for buffer in sorted(stage.block.reads & set(self.info.params)):
-            load = _only(stage, buffer)
+            load = only_load(stage, buffer)
             if load is None:
                 continue
             reads = [str(region.source.name) for region in sch.get(block).reads]
             copy = sch.cache_read(block, reads.index(buffer), "local", consumer_blocks=[block])
             sch.compute_at(copy, stretch)
             sch.vectorize(sch.get_loops(copy)[-1])
-
-
-def _only(stage: Stage, buffer: str) -> Access | None:
-    """The one load of `buffer` in a stage, where it is of an element a row and column."""
-    loads = {load for load in stage.block.loads if load.buffer == buffer}
-    load = loads.pop() if len(loads) == 1 else None
-    if load is None or set(load.iters) & {*stage.rows, *stage.columns} != {
-        *stage.rows,
-        *stage.columns,
-    }:
-        return None
-    plain = all(
-        (not ix.iters and not ix.const) or (ix.iters and ix.is_iter(ix.iters[0]))
-        for ix in load.indices
-    )
-    return load if plain else None

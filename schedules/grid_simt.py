@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from kope_tvm.schedules.grid import fused
-from kope_tvm.schedules.grid_product import Normal, Product, normalised
+from kope_tvm.schedules.grid_product import Normal, Product, inline_into, normalised
 from kope_tvm.target import Facts
 
 _LANES = 4
@@ -35,8 +35,10 @@ _LOAD_WORK = 24
 """Multiply-adds in the time of bringing one element to shared memory and from there."""
 TILES = (
     Tile(128, 128, 8, 8, 8),
+    Tile(128, 64, 16, 8, 8),
     Tile(128, 64, 16, 8, 4),
     Tile(64, 128, 16, 4, 8),
+    Tile(64, 64, 16, 8, 4),
     Tile(64, 64, 16, 4, 4),
     Tile(32, 64, 16, 4, 4),
     Tile(32, 32, 32, 4, 2),
@@ -68,7 +70,6 @@ class _Simt:
         self.product = product
         self.sch = normal.sch
         self.block = normal.block
-        self.reads = normal.reads
         self.tile = tile
         self.pipelined = pipelined
 
@@ -105,7 +106,7 @@ class _Simt:
         copy = sch.cache_read(self.block, operand, "shared")
         sch.transform_layout(copy, ("write", 0), lambda b, own, deep: (b, deep, own))
         sch.compute_at(copy, step)
-        self._inline_into(copy, self.reads[operand])
+        inline_into(sch, copy)
         own, deep = sch.get_loops(copy)[-2:]
         run = self.product.run(operand, _LANES)
         if run == "own":
@@ -123,14 +124,6 @@ class _Simt:
         if run != "own":
             sch.storage_align(copy, 0, 1, 32, _LANES)
         return copy
-
-    def _inline_into(self, copy: SBlockRV, read: SBlockRV) -> None:
-        """Computes in `copy` what stands before it: padding, then the read in order."""
-        sch = self.sch
-        for producer in sch.get_producers(copy):
-            for before in sch.get_producers(producer):
-                sch.compute_inline(before)
-            sch.compute_inline(producer)
 
     def _to_registers(self, operand: int, inner: LoopRV) -> None:
         sch = self.sch

@@ -23,8 +23,13 @@ _LONG = 4096
 
 
 def sums(func: tirx.PrimFunc, facts: Facts) -> list[Schedule]:
-    """Lines of results by the warp, or many blocks of threads and then one."""
-    started = None if find_product(func) else inlined(func, keep_dear=False)
+    """Lines of results by the warp, or many blocks of threads and then one.
+
+    A product of one row is such a sum; one of more rows is not.
+    """
+    product = find_product(func)
+    is_wide = product is not None and product.size(product.rows) > 1
+    started = None if is_wide else inlined(func, keep_dear=False)
     anchor = started[1].anchor if started else None
     if started is None or anchor is None or not _is_mine(started[1], anchor):
         return []
@@ -55,7 +60,7 @@ def _lines(sch: Schedule, anchor: Block, after: list[Block]) -> bool:
     spatial = [i for i, it in enumerate(anchor.iters) if it.kind == "S"]
     deep = [i for i, it in enumerate(anchor.iters) if it.kind == "R"]
     wide = [i for i in spatial if anchor.iters[i].extent > 1]
-    load = max(anchor.loads, key=lambda load: len(load.iters), default=None)
+    load = max(anchor.loads, key=lambda load: prod(load.shape), default=None)
     if load is None or not load.is_linear or load.stride(wide[-1]) != 1:
         return False
     depth = prod(anchor.extents("R"))

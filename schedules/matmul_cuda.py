@@ -12,7 +12,7 @@ from kope_tvm.schedules.grid_product import find_product
 from kope_tvm.schedules.grid_simt import best_tiles, simt
 from kope_tvm.target import TargetSpec
 
-_SPACES = 3
+_SPACES = 6
 
 
 def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
@@ -20,7 +20,7 @@ def schedule(func: tirx.PrimFunc, target: TargetSpec) -> list[Schedule]:
     product = find_product(func) if is_cuda(target) else None
     if product is None:
         return []
-    tiles = best_tiles(product, target.facts)[:_SPACES]
+    units = matrix_units(product, target)
+    tiles = best_tiles(product, target.facts)[: 1 if units else _SPACES]
     pipelined = [simt(product, tile, pipelined=True) for tile in tiles]
-    ordinary = [*pipelined, simt(product, tiles[0], pipelined=False)]
-    return [*matrix_units(product, target), *ordinary]
+    return [*units, *pipelined, simt(product, tiles[0], pipelined=False)]

@@ -100,8 +100,7 @@ def start(
     if (analysis := analyse(func)) is None or not all(b.stores for b in analysis.blocks):
         return None
     sch = tvm.s_tir.Schedule(IRModule({"main": func}))
-    if any(_is_last_copy(block, analysis) and _is_undone(sch, block) for block in analysis.blocks):
-        analysis = analyse(sch.mod["main"])
+    analysis = without_last_copy(sch, analysis)
     while analysis is not None:
         block = next((b for b in analysis.blocks if _inlinable(b, analysis, keep_padding)), None)
         if block is None:
@@ -109,6 +108,13 @@ def start(
         sch.compute_inline(sch.get_sblock(block.name))
         analysis = analyse(sch.mod["main"])
     return None
+
+
+def without_last_copy(sch: tvm.s_tir.Schedule, analysis: Analysis) -> Analysis | None:
+    """What is left where the last block only laid out anew what another computed."""
+    if any(_is_last_copy(block, analysis) and _is_undone(sch, block) for block in analysis.blocks):
+        return analyse(sch.mod["main"])
+    return analysis
 
 
 def _is_last_copy(block: Block, analysis: Analysis) -> bool:
@@ -271,7 +277,7 @@ def _labels(store: Access, rows: tuple[int, ...]) -> tuple[int, ...]:
 def _lane_row(stage: Stage) -> int | None:
     """-1 where the last column is contiguous, a row's position where that is; else None."""
     block = stage.block
-    load = max(block.loads, key=lambda load: len(load.iters))
+    load = max(block.loads, key=lambda load: sum(block.iters[i].extent > 1 for i in load.iters))
     if not stage.columns or load.stride(stage.columns[-1]) == 1:
         return -1
     return next((n for n, at in enumerate(stage.rows) if load.stride(at) == 1), None)

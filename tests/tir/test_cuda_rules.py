@@ -41,7 +41,12 @@ CASES = (
     ("matmul_cuda", "op:conv2d:n=1,ci=8,h=9,w=9,co=16"),
     ("windows_cuda", "op:depthwise_conv2d:n=1,ci=4,h=16,w=16,stride=1"),
     ("windows_cuda", "op:max_pool2d:n=1,ci=4,h=16,w=16,kernel=3,stride=2,pad=1"),
+    ("rows_cuda", "op:group_norm:n=2,ci=8,h=16,w=16,groups=2"),
+    ("windows_cuda", "op:depthwise_conv2d:n=2,ci=4,h=32,w=32,stride=1"),
+    ("windows_cuda", "op:max_pool2d:n=1,ci=4,h=56,w=56,kernel=3,stride=2,pad=1"),
+    ("windows_cuda", "op:heat2d:h=64,w=64"),
     ("sums_cuda", "op:column_mean:m=64,n=96"),
+    ("sums_cuda", "op:matmul:m=1,n=96,k=64"),
 )
 FIT = (
     "op:softmax:m=4096,n=4096",
