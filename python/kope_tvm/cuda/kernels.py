@@ -28,6 +28,8 @@ class Kernel:
     static_bytes: int
     """Shared by a block, as the function declares them; aliases are not folded."""
     dynamic_bytes: int
+    local_bytes: int
+    """Of a thread, registers or not."""
     uses_matrix_units: bool
 
 
@@ -81,6 +83,7 @@ def _kernel(nest: Any) -> Kernel:
         threads=_product(extents, "threadIdx"),
         static_bytes=_bytes(one for one in buffers if str(one.scope()) == "shared"),
         dynamic_bytes=_bytes(one for one in buffers if str(one.scope()) == "shared.dyn"),
+        local_bytes=_bytes(one for one in buffers if str(one.scope()) == "local"),
         uses_matrix_units=any(scope.startswith(_MATRIX_SCOPES) for scope in scopes),
     )
 

@@ -13,6 +13,8 @@ from kope_tvm.untuned import scheduled_func
 
 STATIC_SHARED_BYTES = 48 << 10
 """Of a block, unless the memory is dynamic: a limit of the assembler on every chip."""
+LOCAL_BYTES = 512 << 10
+"""Of a thread, on every chip since compute capability 2.0 (CUDA's programming guide)."""
 
 
 class GpuLimits:
@@ -40,6 +42,7 @@ def fault(kernel: Kernel, facts: Facts) -> str:
     """The first limit that a kernel breaks; empty where it breaks none."""
     limits = (
         ("threads a block", kernel.threads, facts.block_threads),
+        ("bytes of a thread's own memory", kernel.local_bytes, LOCAL_BYTES),
         ("bytes of static shared memory", kernel.static_bytes, STATIC_SHARED_BYTES),
         (
             "bytes of shared memory",

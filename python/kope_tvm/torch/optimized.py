@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `optimize` returns: called like the module it was made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from rich.table import Table
+
+from kope_tvm.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the module and who computes it."""
+
+    name: str
+    operators: tuple[str, ...]
+    by: str
+    """`kope` or `torch`."""
+    gain: float
+    """How many times as fast as torch's ours was, used or not; 0 where there is none."""
+    reason: str = ""
+    """Why torch's stays."""
+
+
+class Optimized:
+    """A function of tensors: each part is torch's or TVM's, whichever was right and faster.
+
+    Parameters are those of the moment at which it was made, and no gradient goes through it.
+    """
+
+    def __init__(self, graph: Any, call_spec: Any, parts: tuple[Part, ...]) -> None:
+        self.parts = parts
+        self.gain = 1.0
+        """How many times as fast as the module it is as a whole; 1.0 where it is the module."""
+        self.graph = graph
+        self._call_spec = call_spec
+
+    def __call__(self, *args: Any) -> Any:
+        """What the module returns; raises UsageError for other shapes than the example's."""
+        flat, spec = torch.utils._pytree.tree_flatten((args, {}))
+        if spec != self._call_spec.in_spec:
+            raise UsageError(f"arguments {spec}; it was optimized for {self._call_spec.in_spec}")
+        with torch.no_grad():
+            found = self.graph(*flat)
+        leaves = [*found] if isinstance(found, tuple | list) else [found]
+        return torch.utils._pytree.tree_unflatten(leaves, self._call_spec.out_spec)
+
+    @property
+    def by_kope(self) -> tuple[Part, ...]:
+        return tuple(part for part in self.parts if part.by == "kope")
+
+    def table(self) -> Table:
+        """A part a line."""
+        shown = Table(title=f"{len(self.by_kope)} of {len(self.parts)} parts by kope")
+        for column in ("part", "operators", "by", "gain", "why"):
+            shown.add_column(column)
+        for part in self.parts:
+            gain = f"{part.gain:.2f}" if part.gain else "-"
+            shown.add_row(part.name, ", ".join(part.operators), part.by, gain, part.reason)
+        return shown
