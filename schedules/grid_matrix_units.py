@@ -21,11 +21,16 @@ _WARP = 32
 
 @dataclass(frozen=True)
 class WarpTile:
-    """Warps of a block along rows and columns, units of each, and units of a step in depth."""
+    """Warps of a block along rows and columns, units of each, and units of a step in depth.
+
+    Steps are copied ahead without passing registers where there are `ahead` of them; none are
+    where that is zero, and the next one is brought by way of registers.
+    """
 
     warps: tuple[int, int]
     own: tuple[int, int]
     depth: int
+    ahead: int = 0
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -35,6 +40,9 @@ class WarpTile:
 
 
 TILES = (
+    WarpTile((2, 2), (4, 4), 2, ahead=2),
+    WarpTile((2, 2), (4, 4), 2, ahead=3),
+    WarpTile((2, 4), (4, 4), 2, ahead=2),
     WarpTile((2, 2), (4, 4), 2),
     WarpTile((2, 2), (4, 4), 4),
     WarpTile((2, 4), (4, 4), 2),
@@ -119,7 +127,12 @@ class _Units:
         The orders are those of TVM's dlight: loads to registers, from there to shared memory (two
         operands), and the three parts of the pipelined loop over a step.
         """
-        sch = self.sch
+        sch, ahead = self.sch, self.tile.ahead
+        if ahead:
+            sch.annotate(step, "software_pipeline_order", [0, 1, 2])
+            sch.annotate(step, "software_pipeline_stage", [0, 0, ahead])
+            sch.annotate(step, "software_pipeline_async_stages", [0])
+            return
         sch.annotate(step, "software_pipeline_order", [0, 3, 1, 4, 5, 2, 6])
         sch.annotate(step, "software_pipeline_stage", [0, 0, 0, 0, 0, 1, 1])
         sch.annotate(part, "software_pipeline_order", [0, 1, 2])
@@ -140,8 +153,9 @@ class _Units:
         sch.vectorize(lane)
         # rows eight halves apart from a multiple of 32: neighbours in a column meet other banks
         sch.storage_align(copy, 0, -2, 32, _HALVES)
-        sch.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
-        sch.annotate(copy, "double_buffer_scope", 0)
+        if not tile.ahead:
+            sch.annotate(copy, "tirx.manifest_shared_memory_local_stage", 1)
+            sch.annotate(copy, "double_buffer_scope", 0)
 
     def _fragment(self, unit: SBlockRV, operand: int, part: LoopRV) -> LoopRV:
         """Brings a part to the matrix units' registers; the loop that one instruction does."""

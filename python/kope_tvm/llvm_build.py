@@ -11,6 +11,7 @@ LLVM's vectoriser of straight-line code makes invalid code of some small unrolle
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,26 @@ _BROKEN = "LLVM module verification failed"
 _WITHOUT_THE_PASS = "-vectorize-slp=false"
 _ALIASED = "tvm_access_ptr element type must match the source buffer"
 _WITHOUT_ALIASES = {"tirx.disable_storage_rewrite": True}
+_ASYNC = {"tirx.use_async_copy": True}
+"""Copies that a schedule marks as asynchronous are; without it TVM waits for each."""
 
 
 def build(mod: IRModule, target: Target) -> Any:
     """What `tvm.compile` returns; raises what it raises."""
+    mod = with_default_schedules(mod, target)
     if target.kind.name == "cuda":
         compiled_cuda.install()
-    mod = with_default_schedules(mod, target)
+        with tvm.transform.PassContext(config=_ASYNC):
+            return _compiled(mod, target, _ASYNC)
+    return _compiled(mod, target, {})
+
+
+def _compiled(mod: IRModule, target: Target, config: Mapping[str, bool]) -> Any:
     try:
         return tvm.compile(mod, target=target)
     except RuntimeError as error:
         if _ALIASED in str(error):
-            with tvm.transform.PassContext(config=_WITHOUT_ALIASES):
+            with tvm.transform.PassContext(config={**config, **_WITHOUT_ALIASES}):
                 return tvm.compile(mod, target=target)
         if _BROKEN not in str(error):
             raise
