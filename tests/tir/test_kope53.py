@@ -49,7 +49,7 @@ def test_tvm_and_onnx_runtime_compute_what_numpy_does(name: str) -> None:
     right = np.asarray(bound.reference(*inputs.values()), bound.output.dtype)
     assert compare([_by_tvm(bound, inputs)], [right]).ok
     if bound.operator.nodes(bound.parameters):
-        (other,) = OnnxReference(bound.onnx(), 1, optimised=True).run(inputs)[:1]
+        (other,) = OnnxReference(bound.onnx(), 1, optimised=False).run(inputs)[:1]
         assert compare([other], [right]).ok
 
 

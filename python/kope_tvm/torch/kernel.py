@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,11 +19,11 @@ from kope_tvm.cores import off_the_workers_cores
 from kope_tvm.errors import ModelError
 from kope_tvm.learned import Learned
 from kope_tvm.llvm_build import build
-from kope_tvm.manifest import Coverage
 from kope_tvm.prepack.constants import prepacked
 from kope_tvm.schedule_error import TVM_ERRORS, first_line
 from kope_tvm.target import TargetSpec
 from kope_tvm.torch.split import Piece
+from kope_tvm.torch.steps import steps_of
 
 _ALIGNED_BYTES = 64
 """What TVM's code takes for granted of its arguments' addresses."""
@@ -42,36 +43,51 @@ def imported(piece: Piece) -> relax.Function:
         params[at].name: tvm.runtime.tensor(each.detach().cpu().numpy())
         for at, each in piece.constants.items()
     }
-    return relax.transform.BindParams("main", values)(mod)["main"]
+    bound = relax.transform.BindParams("main", values)(mod)
+    # batch normalisation as products and sums, which fuse with what is before them
+    return relax.transform.DecomposeOpsForInference("main")(bound)["main"]
 
 
 class Kernel(torch.nn.Module):
     """Takes all that torch's part takes, parameters too, which it does not read."""
 
-    def __init__(self, executable: Any, target: TargetSpec, piece: Piece) -> None:
+    def __init__(self, mod: IRModule, target: TargetSpec, piece: Piece) -> None:
+        """`mod` is scheduled."""
         super().__init__()
-        self.coverage = Coverage()
-        self._is_gpu = bool(target.facts.warp_lanes)
-        if not self._is_gpu:
+        is_gpu = bool(target.facts.warp_lanes)
+        if not is_gpu:
             use_threads(target.facts.num_cores)
-        device = tvm.cuda() if self._is_gpu else tvm.cpu()
-        self._entry = relax.VirtualMachine(executable, device)["main"]
+        self._call = _callable(mod, Target(dict(target.tvm_target)), is_gpu)
         self._is_single = piece.is_single
         self._given = [i for i in range(len(piece.inputs)) if i not in piece.constants]
 
     def forward(self, *tensors: Any) -> Any:
         """The part's output, or a tuple of them."""
-        given = [tvm_ffi.from_dlpack(_plain(tensors[i])) for i in self._given]
-        with self._place():
-            found = self._entry(*given)
-        outputs = tuple(torch.from_dlpack(each) for each in found)
-        return outputs[0] if self._is_single else outputs
+        outputs = self._call([_plain(tensors[i]) for i in self._given])
+        return outputs[0] if self._is_single else tuple(outputs)
 
-    def _place(self) -> AbstractContextManager[Any]:
-        """Torch's stream, or the core that TVM's workers leave free."""
-        if self._is_gpu:
-            return tvm_ffi.use_torch_stream()  # type: ignore[no-any-return]
-        return off_the_workers_cores()
+
+def place(target: TargetSpec) -> AbstractContextManager[Any]:
+    """Where kernels are called: on torch's stream, or on a core that TVM's workers leave free."""
+    return tvm_ffi.use_torch_stream() if target.facts.warp_lanes else off_the_workers_cores()
+
+
+def _callable(
+    mod: IRModule, target: Target, is_gpu: bool
+) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    steps = steps_of(mod)
+    if steps is not None:
+        names = {step.name for step in steps.calls}
+        funcs = {name: mod[name].with_attr("global_symbol", name) for name in names}
+        library = build(IRModule(funcs), target).jit()
+        device = torch.device("cuda" if is_gpu else "cpu")
+        return steps.bound({name: library[name] for name in names}, device)
+    entry = relax.VirtualMachine(build(mod, target), tvm.cuda() if is_gpu else tvm.cpu())["main"]
+
+    def run(inputs: Sequence[Any]) -> list[Any]:
+        return [torch.from_dlpack(each) for each in entry(*map(tvm_ffi.from_dlpack, inputs))]
+
+    return run
 
 
 def _plain(tensor: Any) -> Any:
@@ -85,10 +101,8 @@ def compiled(function: relax.Function, piece: Piece, target: TargetSpec, work_di
     known = Target(dict(target.tvm_target))
     mod = relax.get_pipeline("zero")(IRModule({"main": function}))
     try:
-        mod, coverage = Learned.open(work_dir, known).apply(mod)
+        mod, _ = Learned.open(work_dir, known).apply(mod)
         mod, _ = prepacked(mod, known)
-        kernel = Kernel(build(mod, known), target, piece)
+        return Kernel(mod, target, piece)
     except TVM_ERRORS as error:
         raise ModelError(f"{piece.name}: TVM cannot compile it: {first_line(error)}") from error
-    kernel.coverage = coverage
-    return kernel

@@ -19,7 +19,7 @@ from kope_tvm.machine import load_target
 from kope_tvm.memory.location import default_path
 from kope_tvm.target import TargetSpec
 from kope_tvm.torch.contest import contest
-from kope_tvm.torch.kernel import Kernel, compiled, imported
+from kope_tvm.torch.kernel import Kernel, compiled, imported, place
 from kope_tvm.torch.optimized import Optimized, Part
 from kope_tvm.torch.split import Piece, Split, split
 from kope_tvm.tuning import tune
@@ -112,7 +112,7 @@ class _Choice:
             chosen.append(part)
             if kernel is not None:
                 graph.add_submodule(part.name, kernel)
-        made = Optimized(graph, self.parts.call_spec, tuple(chosen))
+        made = Optimized(graph, self.parts.call_spec, tuple(chosen), self.target)
         return self._gated(made)
 
     def _part(self, one: _Imported) -> tuple[Part, Kernel | None]:
@@ -121,7 +121,7 @@ class _Choice:
             return Part(piece.name, piece.operators, "torch", 0.0, one.reason), None
         try:
             kernel = compiled(one.function, piece, self.target, self.work_dir)
-            with torch.no_grad():
+            with torch.no_grad(), place(self.target):
                 beside = contest(piece.graph, kernel, piece.inputs, tuple(piece.constants))
         except (KopeError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
@@ -135,14 +135,14 @@ class _Choice:
         if not made.by_kope:
             return made
         inputs = self.parts.inputs
-        with torch.no_grad():
+        with torch.no_grad(), place(self.target):
             beside = contest(self.parts.graph, made.graph, inputs, ())
         made.gain = beside.gain
         if beside.accepted:
             return made
         reason = f"as a whole {beside.reason or f'{beside.gain:.2f} times as fast'}"
         parts = tuple(replace(part, by="torch", reason=reason) for part in made.parts)
-        return Optimized(self.parts.graph, self.parts.call_spec, parts)
+        return Optimized(self.parts.graph, self.parts.call_spec, parts, self.target)
 
 
 def _machine(example: tuple[Any, ...]) -> str:

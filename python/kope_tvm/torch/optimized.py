@@ -10,6 +10,8 @@ import torch
 from rich.table import Table
 
 from kope_tvm.errors import UsageError
+from kope_tvm.target import TargetSpec
+from kope_tvm.torch.kernel import place
 
 
 @dataclass(frozen=True)
@@ -32,19 +34,22 @@ class Optimized:
     Parameters are those of the moment at which it was made, and no gradient goes through it.
     """
 
-    def __init__(self, graph: Any, call_spec: Any, parts: tuple[Part, ...]) -> None:
+    def __init__(
+        self, graph: Any, call_spec: Any, parts: tuple[Part, ...], target: TargetSpec
+    ) -> None:
         self.parts = parts
         self.gain = 1.0
         """How many times as fast as the module it is as a whole; 1.0 where it is the module."""
         self.graph = graph
         self._call_spec = call_spec
+        self._target = target
 
     def __call__(self, *args: Any) -> Any:
         """What the module returns; raises UsageError for other shapes than the example's."""
         flat, spec = torch.utils._pytree.tree_flatten((args, {}))
         if spec != self._call_spec.in_spec:
             raise UsageError(f"arguments {spec}; it was optimized for {self._call_spec.in_spec}")
-        with torch.no_grad():
+        with torch.no_grad(), place(self._target):
             found = self.graph(*flat)
         leaves = [*found] if isinstance(found, tuple | list) else [found]
         return torch.utils._pytree.tree_unflatten(leaves, self._call_spec.out_spec)
