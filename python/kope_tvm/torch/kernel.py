@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from tvm.relax.frontend.torch import from_exported_program
 from tvm.target import Target
 
 from kope_tvm.artifact import use_threads
-from kope_tvm.cores import off_the_workers_cores
+from kope_tvm.cores import same_cores_afterwards
 from kope_tvm.errors import ModelError
 from kope_tvm.learned import Learned
 from kope_tvm.llvm_build import build
@@ -27,6 +28,8 @@ from kope_tvm.torch.steps import steps_of
 
 _ALIGNED_BYTES = 64
 """What TVM's code takes for granted of its arguments' addresses."""
+_MANY = 1 << 22
+"""Elements that torch adds up on several threads."""
 _REFUSALS = (*TVM_ERRORS, NotImplementedError, AssertionError, AttributeError, KeyError, TypeError)
 """What TVM's importer raises of an operator that it does not know."""
 
@@ -56,10 +59,15 @@ class Kernel(torch.nn.Module):
         super().__init__()
         is_gpu = bool(target.facts.warp_lanes)
         if not is_gpu:
+            torch.ones(_MANY).sum()  # torch's threads inherit the cores that the caller has
+            # a thread of TVM's that waits by spinning makes one of torch's wait
+            os.environ.setdefault("TVM_THREAD_POOL_SPIN_COUNT", "0")
             use_threads(target.facts.num_cores)
         self._call = _callable(mod, Target(dict(target.tvm_target)), is_gpu)
         self._is_single = piece.is_single
         self._given = [i for i in range(len(piece.inputs)) if i not in piece.constants]
+        with same_cores_afterwards():  # TVM starts its threads, and binds the caller
+            self(*piece.inputs)
 
     def forward(self, *tensors: Any) -> Any:
         """The part's output, or a tuple of them."""
@@ -68,8 +76,8 @@ class Kernel(torch.nn.Module):
 
 
 def place(target: TargetSpec) -> AbstractContextManager[Any]:
-    """Where kernels are called: on torch's stream, or on a core that TVM's workers leave free."""
-    return tvm_ffi.use_torch_stream() if target.facts.warp_lanes else off_the_workers_cores()
+    """Where kernels are called: on a GPU, on torch's stream."""
+    return tvm_ffi.use_torch_stream() if target.facts.warp_lanes else nullcontext()
 
 
 def _callable(

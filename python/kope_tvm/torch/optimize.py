@@ -7,6 +7,7 @@ import copy
 import hashlib
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def _optimized(
     if trials and functions:
         most = trials * len(functions)
         tune(_together(functions), spec, folder, most, max_trials_per_task=trials, **options)
-    return _Choice(parts, spec, str(folder)).optimized(found)
+    return _Choice(module, parts, spec, str(folder)).optimized(found)
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def _together(functions: list[relax.Function]) -> IRModule:
 class _Choice:
     """Of each part torch's kernel or ours."""
 
+    module: Any
     parts: Split
     target: TargetSpec
     work_dir: str
@@ -112,7 +114,7 @@ class _Choice:
             chosen.append(part)
             if kernel is not None:
                 graph.add_submodule(part.name, kernel)
-        made = Optimized(graph, self.parts.call_spec, tuple(chosen), self.target)
+        made = Optimized(graph, self.parts.call_spec, tuple(chosen), self._place)
         return self._gated(made)
 
     def _part(self, one: _Imported) -> tuple[Part, Kernel | None]:
@@ -121,8 +123,9 @@ class _Choice:
             return Part(piece.name, piece.operators, "torch", 0.0, one.reason), None
         try:
             kernel = compiled(one.function, piece, self.target, self.work_dir)
-            with torch.no_grad(), place(self.target):
-                beside = contest(piece.graph, kernel, piece.inputs, tuple(piece.constants))
+            with torch.no_grad():
+                fixed = tuple(piece.constants)
+                beside = contest(piece.graph, kernel, piece.inputs, fixed, self._place)
         except (KopeError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
             return Part(piece.name, piece.operators, "torch", 0.0, reason), None
@@ -131,18 +134,20 @@ class _Choice:
             return Part(piece.name, piece.operators, "torch", beside.gain, reason), None
         return Part(piece.name, piece.operators, "kope", beside.gain), kernel
 
+    def _place(self) -> AbstractContextManager[Any]:
+        return place(self.target)
+
     def _gated(self, made: Optimized) -> Optimized:
         if not made.by_kope:
-            return made
-        inputs = self.parts.inputs
-        with torch.no_grad(), place(self.target):
-            beside = contest(self.parts.graph, made.graph, inputs, ())
+            return Optimized(self.module, None, made.parts)
+        with torch.no_grad():
+            beside = contest(self.parts.whole, made.run, self.parts.inputs)
         made.gain = beside.gain
         if beside.accepted:
             return made
         reason = f"as a whole {beside.reason or f'{beside.gain:.2f} times as fast'}"
         parts = tuple(replace(part, by="torch", reason=reason) for part in made.parts)
-        return Optimized(self.parts.graph, self.parts.call_spec, parts, self.target)
+        return Optimized(self.module, None, parts)
 
 
 def _machine(example: tuple[Any, ...]) -> str:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +12,6 @@ import torch
 from rich.table import Table
 
 from kope_tvm.errors import UsageError
-from kope_tvm.target import TargetSpec
-from kope_tvm.torch.kernel import place
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,35 @@ class Optimized:
     """
 
     def __init__(
-        self, graph: Any, call_spec: Any, parts: tuple[Part, ...], target: TargetSpec
+        self,
+        graph: Any,
+        call_spec: Any,
+        parts: tuple[Part, ...],
+        place: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
+        """`graph` takes the arguments flat where there is a `call_spec`; `place` is where."""
         self.parts = parts
         self.gain = 1.0
         """How many times as fast as the module it is as a whole; 1.0 where it is the module."""
-        self.graph = graph
+        self._graph = graph
         self._call_spec = call_spec
-        self._target = target
+        self._place = place
 
     def __call__(self, *args: Any) -> Any:
         """What the module returns; raises UsageError for other shapes than the example's."""
+        if self._call_spec is None:
+            return self.run(*args)
         flat, spec = torch.utils._pytree.tree_flatten((args, {}))
         if spec != self._call_spec.in_spec:
             raise UsageError(f"arguments {spec}; it was optimized for {self._call_spec.in_spec}")
-        with torch.no_grad(), place(self._target):
-            found = self.graph(*flat)
+        found = self.run(*flat)
         leaves = [*found] if isinstance(found, tuple | list) else [found]
         return torch.utils._pytree.tree_unflatten(leaves, self._call_spec.out_spec)
+
+    def run(self, *flat: Any) -> Any:
+        """What the graph makes of the arguments' tensors."""
+        with torch.no_grad(), self._place():
+            return self._graph(*flat)
 
     @property
     def by_kope(self) -> tuple[Part, ...]:
