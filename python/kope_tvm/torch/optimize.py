@@ -21,7 +21,7 @@ from kope_tvm.memory.location import default_path
 from kope_tvm.target import TargetSpec
 from kope_tvm.torch.contest import contest
 from kope_tvm.torch.kernel import Kernel, compiled, imported, place
-from kope_tvm.torch.optimized import Optimized, Part
+from kope_tvm.torch.optimized import Flat, Optimized, Part
 from kope_tvm.torch.split import Piece, Split, split
 from kope_tvm.tuning import tune
 
@@ -141,7 +141,8 @@ class _Choice:
         if not made.by_kope:
             return Optimized(self.module, None, made.parts)
         with torch.no_grad():
-            beside = contest(self.parts.whole, made.run, self.parts.inputs)
+            theirs = Flat(self.module, self.parts.call_spec.in_spec)
+            beside = contest(theirs, made.run, self.parts.inputs)
         made.gain = beside.gain
         if beside.accepted:
             return made

@@ -28,6 +28,20 @@ class Part:
     """Why torch's stays."""
 
 
+class Flat(torch.nn.Module):
+    """A module as a function of the tensors of its arguments, which returns tensors."""
+
+    def __init__(self, module: Any, in_spec: Any) -> None:
+        super().__init__()
+        self.module = module
+        self._in_spec = in_spec
+
+    def forward(self, *flat: Any) -> Any:
+        """The outputs' tensors, in order."""
+        args, _ = torch.utils._pytree.tree_unflatten(flat, self._in_spec)
+        return tuple(torch.utils._pytree.tree_leaves(self.module(*args)))
+
+
 class Optimized:
     """A function of tensors: each part is torch's or TVM's, whichever was right and faster.
 

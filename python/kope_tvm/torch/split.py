@@ -45,9 +45,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class Split:
-    """The whole graph, and the same calling its parts one by one."""
+    """The whole graph, calling its parts one by one."""
 
-    whole: Any
     graph: Any
     pieces: tuple[Piece, ...]
     inputs: tuple[Any, ...]
@@ -68,7 +67,7 @@ def split(module: Any, example: tuple[Any, ...]) -> Split:
     groups = _groups(whole.graph.nodes)
     graph = split_module(whole, whole, lambda node: groups.get(node, 0))
     flat = torch.utils._pytree.tree_leaves((example, {}))
-    return Split(whole, graph, _pieces(graph, flat), tuple(flat), exported.call_spec)
+    return Split(graph, _pieces(graph, flat), tuple(flat), exported.call_spec)
 
 
 def _groups(nodes: Any) -> dict[Any, int]:
