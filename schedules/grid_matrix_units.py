@@ -9,6 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from kope_tvm.intrinsics import register_intrinsics_of
+from kope_tvm.schedule_error import TVM_ERRORS
 from kope_tvm.schedules.grid import LOAD_BYTES, fused
 from kope_tvm.schedules.grid_product import Normal, Product, inline_into, normalised
 from kope_tvm.target import TargetSpec
@@ -46,6 +47,7 @@ TILES = (
     WarpTile((2, 2), (4, 4), 2),
     WarpTile((2, 2), (4, 4), 4),
     WarpTile((2, 4), (4, 4), 2),
+    WarpTile((2, 2), (2, 4), 2, ahead=3),
     WarpTile((2, 2), (2, 4), 4),
     WarpTile((4, 4), (2, 2), 4),
 )
@@ -58,7 +60,16 @@ def matrix_units(product: Product, target: TargetSpec) -> list[Schedule]:
     if dtypes != ["float16", "float16", "float32"]:
         return []
     register_intrinsics_of(str(target.tvm_target["kind"]))
-    return [_Units(product, tile).run() for tile in _worth(product, target)]
+    made = (_made(product, tile) for tile in _worth(product, target))
+    return [sch for sch in made if sch is not None]
+
+
+def _made(product: Product, tile: WarpTile) -> Schedule | None:
+    """None where TVM finds the units' instructions in no such blocks, as at a depth of one unit."""
+    try:
+        return _Units(product, tile).run()
+    except TVM_ERRORS:
+        return None
 
 
 def _worth(product: Product, target: TargetSpec) -> list[WarpTile]:
