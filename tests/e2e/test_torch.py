@@ -44,8 +44,12 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
+def test_an_example_is_made_of_tensors(said: list[dict[str, Any]]) -> None:
+    assert said[0]["refused"].startswith("example: int given; expected tensors")
+
+
 def test_parts_are_what_tvm_would_fuse(said: list[dict[str, Any]]) -> None:
-    operators = [part[0] for part in said[0]["parts"]]
+    operators = [part[0] for part in said[1]["parts"]]
     assert operators == [
         ["aten.conv2d", "aten.batch_norm", "aten.relu", "aten.flatten"],
         ["aten.linear"],
@@ -55,27 +59,27 @@ def test_parts_are_what_tvm_would_fuse(said: list[dict[str, Any]]) -> None:
 
 
 def test_what_tvm_does_not_know_stays_torchs(said: list[dict[str, Any]]) -> None:
-    _, by, reason = said[0]["parts"][-1]
+    _, by, reason = said[1]["parts"][-1]
     assert by == "torch"
     assert "TVM cannot import it" in reason or "as a whole" in reason
 
 
 def test_the_result_is_the_modules(said: list[dict[str, Any]]) -> None:
-    assert set(said[0]["gaps"]) == {"scores", "spectrum"}
-    assert max(said[0]["gaps"].values()) < 1e-5
+    assert set(said[1]["gaps"]) == {"scores", "spectrum"}
+    assert max(said[1]["gaps"].values()) < 1e-5
 
 
 def test_a_second_call_measures_nothing_anew(said: list[dict[str, Any]]) -> None:
-    assert said[0]["once"] == said[0]["twice"] > 0
+    assert said[1]["once"] == said[1]["twice"] > 0
 
 
 def test_wrong_kernels_are_refused(said: list[dict[str, Any]]) -> None:
-    assert said[1]["right"] == ""
-    assert "from float64" in said[1]["zeros"]
-    assert "from float64" in said[1]["rough"]
-    assert "input was written to" in said[1]["writes"]
-    assert "float16" in said[1]["narrow"]
-    assert "[4, 32]" in said[1]["short"]
+    assert said[2]["right"] == ""
+    assert "from float64" in said[2]["zeros"]
+    assert "from float64" in said[2]["rough"]
+    assert "input was written to" in said[2]["writes"]
+    assert "float16" in said[2]["narrow"]
+    assert "[4, 32]" in said[2]["short"]
 
 
 def test_the_page_works_as_written(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from kope_tvm.errors import UsageError
 from kope_tvm.torch import Optimized, optimize
 from kope_tvm.torch.contest import fault
 
@@ -53,7 +54,7 @@ def branches(folder: Path) -> None:
     twice = rows(folder / "memory.sqlite")
     other = torch.randn(4, 8, 8, 3).permute(0, 3, 1, 2)
     gaps = {
-        name: float((made(other)[name] - module(other)[name]).abs().max())
+        name: float((made(other)[name] - module(other)[name]).detach().abs().max())
         for name in ("scores", "spectrum")
     }
     parts = [[list(part.operators), part.by, part.reason] for part in made.parts]
@@ -77,6 +78,14 @@ def faults() -> None:
     say(**{name: fault(theirs, call, (x,), ()) for name, call in wrong.items()})
 
 
+def refusal() -> None:
+    try:
+        optimize(nn.Identity(), (torch.zeros(2), 3))
+    except UsageError as error:
+        say(refused=str(error))
+
+
 if __name__ == "__main__":
+    refusal()
     branches(Path(sys.argv[1]))
     faults()

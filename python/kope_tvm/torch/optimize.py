@@ -18,6 +18,7 @@ from tvm import IRModule, relax
 from kope_tvm.errors import KopeError, ModelError, UsageError
 from kope_tvm.machine import load_target
 from kope_tvm.memory.location import default_path
+from kope_tvm.schedule_error import TVM_ERRORS, first_line
 from kope_tvm.target import TargetSpec
 from kope_tvm.torch.contest import contest
 from kope_tvm.torch.kernel import Kernel, compiled, imported, place
@@ -42,8 +43,11 @@ def optimize(
     `target` is by default the machine that the example's tensors are on, `work_dir` a folder of
     the module's own in the user's data folder: the same call again measures nothing anew.
     `trials` are for each function that no earlier call settled; `options` are those of
-    `kope_tvm.tune`. Raises ModelError where torch cannot export the module.
+    `kope_tvm.tune`. Raises ModelError where torch cannot export the module, UsageError where the
+    example holds anything but tensors.
     """
+    example = example if isinstance(example, tuple) else (example,)
+    _refuse_others(example)
     with warnings.catch_warnings():
         # torch copies its own deprecated tree specifications
         warnings.simplefilter("ignore", FutureWarning)
@@ -67,6 +71,16 @@ def _optimized(
         most = trials * len(functions)
         tune(_together(functions), spec, folder, most, max_trials_per_task=trials, **options)
     return _Choice(module, parts, spec, str(folder)).optimized(found)
+
+
+def _refuse_others(example: tuple[Any, ...]) -> None:
+    leaves = torch.utils._pytree.tree_leaves(example)
+    other = next((each for each in leaves if not isinstance(each, torch.Tensor)), None)
+    if other is not None or not leaves:
+        raise UsageError(
+            f"example: {type(other).__name__ if leaves else 'nothing'} given; expected tensors: "
+            "give it a module whose forward takes nothing else"
+        )
 
 
 @dataclass(frozen=True)
@@ -126,8 +140,8 @@ class _Choice:
             with torch.no_grad():
                 fixed = tuple(piece.constants)
                 beside = contest(piece.graph, kernel, piece.inputs, fixed, self._place)
-        except (KopeError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[0]
+        except (KopeError, *TVM_ERRORS) as error:
+            reason = first_line(error)
             return Part(piece.name, piece.operators, "torch", 0.0, reason), None
         if not beside.accepted:
             reason = beside.reason or f"{beside.gain:.2f} times torch's speed"
@@ -153,9 +167,8 @@ class _Choice:
 
 def _machine(example: tuple[Any, ...]) -> str:
     """The target of the device that a tensor of the example is on."""
-    leaves = torch.utils._pytree.tree_leaves(example)
-    tensor = next((each for each in leaves if isinstance(each, torch.Tensor)), None)
-    if tensor is None or not tensor.is_cuda:
+    tensor = torch.utils._pytree.tree_leaves(example)[0]
+    if not tensor.is_cuda:
         return "host"
     name = torch.cuda.get_device_name(tensor.device)
     chip = next((chip for chip in _GPUS if chip in name.lower()), None)
