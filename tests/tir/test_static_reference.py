@@ -39,7 +39,7 @@ def scheduled(operator: str) -> tuple[tirx.PrimFunc, ...]:
     """The untuned function and what each rule makes of it."""
     found = known_operators()[operator]
     sizes = {name: size for name, size in SIZES.items() if name in found.sizes}
-    if "conv2d" in operator:
+    if "conv" in operator:
         sizes["n"] = 1
     # No guard: behind one an index of fused loops is unknown.
     if operator.startswith("heat") or operator == "group_norm":
