@@ -34,6 +34,8 @@ def test_tuned_operator_is_as_fast_in_mlir(data_dir: Path, tmp_path: Path) -> No
     arrays = inputs([(512, 512), (512, 512)])
     (found,) = run(file.read_text(), arrays, script=script.text)
     np.testing.assert_allclose(found, exact(np.matmul, arrays), rtol=1e-3, atol=1e-3)
+    if host.facts.isa != "avx512":
+        pytest.skip(f"MLIR's kernel of this schedule was not made fast on {host.facts.isa}")
     named = {spec.name: array for spec, array in zip(artifact.inputs, arrays, strict=True)}
     tvm_secs, mlir_secs = list[float](), list[float]()
     for _ in range(3):  # In turns: the machine may be busy in one of them.

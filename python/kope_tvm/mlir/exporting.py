@@ -29,6 +29,8 @@ _ENTRY = "__transform_main"
 _VECTOR_BITS = 128
 """Of a machine that does not say."""
 _FLOAT_BITS = 32
+_MASKED = ("avx512", "rvv")
+"""Machines whose vectors have masks."""
 TOLERANCE = 1e-3
 """Of two ways to the same values, relative to the largest."""
 
@@ -154,7 +156,8 @@ def _written(right: Sequence[_Right], target: TargetSpec) -> tuple[ScriptText, t
     for each in right:
         one = each.scheduled
         plain = frozenset(one.sources) if each.is_plain else frozenset()
-        winner = Winner(one.tuned, one.sources, lanes, script, left_plain=plain)
+        masks = target.facts.isa in _MASKED
+        winner = Winner(one.tuned, one.sources, lanes, script, left_plain=plain, has_masks=masks)
         winner.write(one.symbol)
         left_out += [f"{one.symbol}: {reason}" for reason in winner.left_out]
     return script, tuple(left_out)

@@ -98,6 +98,16 @@ class ScriptText:
         )
         return tiled, made[-1]
 
+    def split(self, handle: Handle, dim: int, size: int) -> tuple[Handle, Handle]:
+        """Two of an operation: its first `size` along `dim`, and the rest."""
+        both, first, rest = (self._handle(name) for name in ("parts", "whole", "rest"))
+        self._lines += [
+            f"{both} = transform.structured.split {handle} after {size} "
+            f"{{dimension = {dim}}} : {_ANY}",
+            f"{first}, {rest} = transform.split_handle {both} : ({_ANY}) -> ({_ANY}, {_ANY})",
+        ]
+        return first, rest
+
     def tile(self, handle: Handle, sizes: Sequence[int]) -> tuple[Handle, Handle]:
         """Tile an operation alone; the tile, and the innermost new loop."""
         made = [self._handle("loop") for size in sizes if size]

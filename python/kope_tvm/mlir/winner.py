@@ -48,6 +48,10 @@ class Winner:
     """What of the schedule is not said."""
     left_plain: frozenset[str] = frozenset()
     """Blocks that are tiled and not made vectors."""
+    has_masks: bool = True
+    """Whether the machine's vectors have; without them a tile that leaves a rest costs more than it
+    gains.
+    """
     _done: set[str] = field(default_factory=set)
     """What needs no more steps: partial results are joined in more loops than one."""
     _unrolled: list[tuple[Handle, int]] = field(default_factory=list)
@@ -65,8 +69,8 @@ class Winner:
             members = self._members(nest) if isinstance(nest, Loop) else []
             if members and isinstance(nest, Loop):
                 root = members[-1]
-                handle = self.text.match(root.name, where)
-                self._descend(nest, root, _Place(handle, where, root.source.extents))
+                for handle, extents in self._whole_and_rest(nest, root, where):
+                    self._descend(nest, root, _Place(handle, where, extents))
             self._note(nest)
         for loop, turns in reversed(self._unrolled):
             self.text.unroll(loop, turns)
@@ -124,6 +128,8 @@ class Winner:
                 self._descend(child, last, _Place(handle, place.region, sizes))
 
     def _tiled(self, root: TunedOp, place: _Place, sizes: Sizes, kind: str) -> _Place:
+        if not self.has_masks:
+            sizes = self._without_rests(root, place, sizes)
         step = [new if new < old else 0 for new, old in zip(sizes, place.sizes, strict=True)]
         if not any(step):
             return place
@@ -139,6 +145,36 @@ class Winner:
             self._unrolled.append((region, turns[0]))
         is_even = place.is_even and even
         return replace(place, handle=handle, region=region, sizes=sizes, is_even=is_even)
+
+    def _whole_and_rest(
+        self, loop: Loop, root: TunedOp, where: Handle
+    ) -> list[tuple[Handle, Sizes]]:
+        """The operation, in two where its tiles leave a rest and vectors have no masks."""
+        handle, extents = self.text.match(root.name, where), tuple(root.source.extents)
+        path = [] if self.has_masks else loop.path(root.stage)
+        levels = [root.sizes(path[depth + 1 :]) for depth in range(len(path))]
+        for dim, extent in enumerate(extents):
+            odd = [
+                sizes[dim] for sizes in levels if 0 < sizes[dim] < extent and extent % sizes[dim]
+            ]
+            if not odd or dim in root.source.reduced:
+                continue
+            whole = extent - extent % odd[0]
+            parts = zip(self.text.split(handle, dim, whole), (whole, extent - whole), strict=True)
+            return [
+                (part, tuple(size if at == dim else each for at, each in enumerate(extents)))
+                for part, size in parts
+            ]
+        return [(handle, extents)]
+
+    def _without_rests(self, root: TunedOp, place: _Place, sizes: Sizes) -> Sizes:
+        """The same or a little smaller, so that all tiles are whole."""
+        pairs = list(zip(sizes, place.sizes, strict=True))
+        whole = tuple(_largest_divisor(old, min(new, old)) for new, old in pairs)
+        for size, (new, old) in zip(whole, pairs, strict=True):
+            if size < min(new, old):
+                self.left_out.append(f"{root.name}: a tile of {new} in {old}, {size} here")
+        return whole
 
     def _cut(
         self, place: _Place, step: Sequence[int], *, is_parallel: bool = False
@@ -296,3 +332,7 @@ def _product(numbers: Sequence[int]) -> int:
     for number in numbers:
         total *= number
     return total
+
+
+def _largest_divisor(extent: int, most: int) -> int:
+    return next(size for size in range(max(most, 1), 0, -1) if extent % size == 0)
