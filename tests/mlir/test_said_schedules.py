@@ -92,7 +92,7 @@ def unrolled(sch: Schedule) -> None:
 
 
 def script_of(one: Scheduled) -> TransformScript:
-    return right_script([one], Header("x.mlir", load_target("host"), ("main",)))
+    return right_script([one], Header("x.mlir", load_target("x86-avx512"), ("main",)))
 
 
 def check(spec: str, one: Scheduled, script: str) -> None:

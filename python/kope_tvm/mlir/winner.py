@@ -128,7 +128,7 @@ class Winner:
                 self._descend(child, last, _Place(handle, place.region, sizes))
 
     def _tiled(self, root: TunedOp, place: _Place, sizes: Sizes, kind: str) -> _Place:
-        if not self.has_masks:
+        if self._needs_whole_tiles(root):
             sizes = self._without_rests(root, place, sizes)
         step = [new if new < old else 0 for new, old in zip(sizes, place.sizes, strict=True)]
         if not any(step):
@@ -151,7 +151,7 @@ class Winner:
     ) -> list[tuple[Handle, Sizes]]:
         """The operation, in two where its tiles leave a rest and vectors have no masks."""
         handle, extents = self.text.match(root.name, where), tuple(root.source.extents)
-        path = [] if self.has_masks else loop.path(root.stage)
+        path = loop.path(root.stage) if self._needs_whole_tiles(root) else []
         levels = [root.sizes(path[depth + 1 :]) for depth in range(len(path))]
         for dim, extent in enumerate(extents):
             odd = [
@@ -166,6 +166,10 @@ class Winner:
                 for part, size in parts
             ]
         return [(handle, extents)]
+
+    def _needs_whole_tiles(self, root: TunedOp) -> bool:
+        """Windows are padded, whatever the machine."""
+        return not self.has_masks and root.source.op not in _PLANES
 
     def _without_rests(self, root: TunedOp, place: _Place, sizes: Sizes) -> Sizes:
         """The same or a little smaller, so that all tiles are whole."""
