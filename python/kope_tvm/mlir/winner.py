@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from tvm import tirx
 
 from kope_tvm.mlir.nest import Loop, Stage, nests
+from kope_tvm.mlir.rests import PLANES, Rests
 from kope_tvm.mlir.script_text import Handle, ScriptText
 from kope_tvm.mlir.source import Source
 from kope_tvm.mlir.tuned_op import Sizes, TunedOp, partials_of
@@ -26,13 +28,8 @@ _MOST_TURNS = 16
 """Of a loop that is unrolled."""
 _IN_FLIGHT = 4
 """Vectors of an operation that only moves elements."""
-_PLANES = {
-    "linalg.conv_2d_nhwc_hwcf": (1, 4),
-    "linalg.depthwise_conv_2d_nhwc_hwc": (1, 4),
-}
-"""Dimensions that must be 1 before a 2-D convolution is a 1-D one: height and kernel height."""
 _NO_VECTORS = ("tensor.", "linalg.pooling", "linalg.conv", "linalg.softmax")
-"""What MLIR's vectoriser does not take; `_PLANES` is taken after its decomposition."""
+"""What MLIR's vectoriser does not take; `PLANES` is taken after its decomposition."""
 
 
 @dataclass
@@ -57,6 +54,10 @@ class Winner:
     _unrolled: list[tuple[Handle, int]] = field(default_factory=list)
     """Loops that are to be gone in the end, the outermost first, and how often they turn."""
 
+    @property
+    def _rests(self) -> Rests:
+        return Rests(self.text, self.left_out, self.has_masks)
+
     def write(self, symbol: str) -> None:
         """Everything that the schedule does to the function of this name."""
         where = self.text.function(symbol)
@@ -69,8 +70,9 @@ class Winner:
             members = self._members(nest) if isinstance(nest, Loop) else []
             if members and isinstance(nest, Loop):
                 root = members[-1]
-                for handle, extents in self._whole_and_rest(nest, root, where):
-                    self._descend(nest, root, _Place(handle, where, extents))
+                handle = self.text.match(root.name, where)
+                for part, extents in self._rests.parts(nest, root, handle):
+                    self._descend(nest, root, _Place(part, where, extents))
             self._note(nest)
         for loop, turns in reversed(self._unrolled):
             self.text.unroll(loop, turns)
@@ -128,8 +130,7 @@ class Winner:
                 self._descend(child, last, _Place(handle, place.region, sizes))
 
     def _tiled(self, root: TunedOp, place: _Place, sizes: Sizes, kind: str) -> _Place:
-        if self._needs_whole_tiles(root):
-            sizes = self._without_rests(root, place, sizes)
+        sizes = self._rests.without(root, place.sizes, sizes)
         step = [new if new < old else 0 for new, old in zip(sizes, place.sizes, strict=True)]
         if not any(step):
             return place
@@ -146,40 +147,6 @@ class Winner:
         is_even = place.is_even and even
         return replace(place, handle=handle, region=region, sizes=sizes, is_even=is_even)
 
-    def _whole_and_rest(
-        self, loop: Loop, root: TunedOp, where: Handle
-    ) -> list[tuple[Handle, Sizes]]:
-        """The operation, in two where its tiles leave a rest and vectors have no masks."""
-        handle, extents = self.text.match(root.name, where), tuple(root.source.extents)
-        path = loop.path(root.stage) if self._needs_whole_tiles(root) else []
-        levels = [root.sizes(path[depth + 1 :]) for depth in range(len(path))]
-        for dim, extent in enumerate(extents):
-            odd = [
-                sizes[dim] for sizes in levels if 0 < sizes[dim] < extent and extent % sizes[dim]
-            ]
-            if not odd or dim in root.source.reduced:
-                continue
-            whole = extent - extent % odd[0]
-            parts = zip(self.text.split(handle, dim, whole), (whole, extent - whole), strict=True)
-            return [
-                (part, tuple(size if at == dim else each for at, each in enumerate(extents)))
-                for part, size in parts
-            ]
-        return [(handle, extents)]
-
-    def _needs_whole_tiles(self, root: TunedOp) -> bool:
-        """Windows are padded, whatever the machine."""
-        return not self.has_masks and root.source.op not in _PLANES
-
-    def _without_rests(self, root: TunedOp, place: _Place, sizes: Sizes) -> Sizes:
-        """The same or a little smaller, so that all tiles are whole."""
-        pairs = list(zip(sizes, place.sizes, strict=True))
-        whole = tuple(_largest_divisor(old, min(new, old)) for new, old in pairs)
-        for size, (new, old) in zip(whole, pairs, strict=True):
-            if size < min(new, old):
-                self.left_out.append(f"{root.name}: a tile of {new} in {old}, {size} here")
-        return whole
-
     def _cut(
         self, place: _Place, step: Sequence[int], *, is_parallel: bool = False
     ) -> tuple[Handle, Handle]:
@@ -192,13 +159,13 @@ class Winner:
         """A reduction's start is set before its loop; a convolution's rows too are split there."""
         if place.fills_done:
             return place
-        if root.source.op in _PLANES:
-            row = _PLANES[root.source.op][0]
+        if root.source.op in PLANES:
+            row = PLANES[root.source.op][0]
             sizes = tuple(1 if dim == row else size for dim, size in enumerate(place.sizes))
             place = self._split(place, sizes)
         self._fills(root, place)
         place = replace(place, fills_done=True)
-        if root.source.op not in _PLANES or place.is_even or not self._takes_vectors(root.name):
+        if root.source.op not in PLANES or place.is_even or not self._takes_vectors(root.name):
             return place
         padded = self.text.pad(place.handle, place.sizes)  # No masks for windows.
         return replace(place, handle=padded, is_even=True, is_padded=True)
@@ -214,7 +181,7 @@ class Winner:
         """The zeros as vectors: as an operation the next loop would bring them along into it."""
         out = [place.sizes[dim] for dim in root.source.dims if dim in root.source.spatial]
         handle = self.text.match_op("linalg.fill", place.region)
-        if _product(out) <= self.lanes * _ACCUMULATORS:
+        if prod(out) <= self.lanes * _ACCUMULATORS:
             self.text.vectorize(handle, () if place.is_even else out)
             return
         step = [1] * (len(out) - 1) + [min(out[-1], self.lanes * _IN_FLIGHT)]
@@ -238,7 +205,7 @@ class Winner:
             return
         if source.reduced and not place.fills_done:
             place = self._before_reduction(root, place)
-        if source.op in _PLANES:
+        if source.op in PLANES:
             place = self._one_row(root, place)
         if not self._takes_vectors(root.name):
             self.left_out.append(f"{root.name}: vectors; MLIR has none for {source.op} here")
@@ -248,10 +215,10 @@ class Winner:
 
     def _takes_vectors(self, name: str) -> bool:
         op = self.sources[name].op
-        return name not in self.left_plain and (op in _PLANES or not op.startswith(_NO_VECTORS))
+        return name not in self.left_plain and (op in PLANES or not op.startswith(_NO_VECTORS))
 
     def _one_row(self, root: TunedOp, place: _Place) -> _Place:
-        planes = _PLANES[root.source.op]
+        planes = PLANES[root.source.op]
         width = planes[1] + 1
         ones = {*planes, width}
         sizes = tuple(1 if dim in ones else size for dim, size in enumerate(place.sizes))
@@ -329,14 +296,3 @@ class _Place:
     """Whether all tiles are of that size."""
     fills_done: bool = False
     is_padded: bool = False
-
-
-def _product(numbers: Sequence[int]) -> int:
-    total = 1
-    for number in numbers:
-        total *= number
-    return total
-
-
-def _largest_divisor(extent: int, most: int) -> int:
-    return next(size for size in range(max(most, 1), 0, -1) if extent % size == 0)
