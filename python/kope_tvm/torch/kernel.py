@@ -30,7 +30,7 @@ _ALIGNED_BYTES = 64
 """What TVM's code takes for granted of its arguments' addresses."""
 _MANY = 1 << 22
 """Elements that torch adds up on several threads."""
-_REFUSALS = (*TVM_ERRORS, NotImplementedError, AssertionError, AttributeError, KeyError, TypeError)
+_REFUSALS = (*TVM_ERRORS, NotImplementedError, AssertionError, AttributeError)
 """What TVM's importer raises of an operator that it does not know."""
 
 

@@ -40,6 +40,7 @@ def optimize(
 ) -> Optimized:
     """Make `module`, called with tensors like `example`, faster where TVM can.
 
+    It is put into eval mode, and stays there.
     `target` is by default the machine that the example's tensors are on, `work_dir` a folder of
     the module's own in the user's data folder: the same call again measures nothing anew.
     `trials` are for each function that no earlier call settled; `options` are those of
