@@ -9,6 +9,7 @@ from functools import cached_property
 
 from tvm.s_tir import Schedule, Trace
 
+from kope_tvm.code_form import leave_open
 from kope_tvm.outcome import Verdict
 from kope_tvm.plan.transferred import transferred
 from kope_tvm.proposal import Decisions, Plan, Proposal, Rewrite
@@ -101,7 +102,8 @@ class Landing:
         sch = Schedule(self._bench.mod, seed=self._bench.seed, debug_mask="none")
         try:
             with self._bench.tvm_target:
-                Trace.apply_json_to_schedule([source.instructions, []], sch)
+                Trace.apply_json_to_schedule([source.bare.instructions, []], sch)
+            leave_open(sch, self._bench.task.target.code_choices)
         except TVM_ERRORS:  # It names what only its own function has.
             return None
         return Space(source.name, trace_text(sch.trace))
@@ -126,11 +128,11 @@ def _operator(space: Space) -> str:
 
 
 def _same_wiring(ours: Space, theirs: Space) -> bool:
-    return wiring(ours) == wiring(theirs)
+    return wiring(ours.bare) == wiring(theirs.bare)
 
 
 def _same_skeleton(ours: Space, theirs: Space) -> bool:
-    return ours.skeleton == theirs.skeleton
+    return ours.bare.skeleton == theirs.bare.skeleton
 
 
 def _same_operator(ours: Space, theirs: Space) -> bool:

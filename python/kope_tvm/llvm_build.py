@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm import IRModule
+from tvm import IRModule, relax
 from tvm.target import Target
 
 from kope_tvm import compiled_cuda
+from kope_tvm.code_apart import set_apart
+from kope_tvm.code_form import form_of_all
 from kope_tvm.default_schedules import with_default_schedules
 
 _BROKEN = "LLVM module verification failed"
@@ -37,7 +39,10 @@ def build(mod: IRModule, target: Target) -> Any:
         compiled_cuda.install()
         with tvm.transform.PassContext(config=_ASYNC):
             return _compiled(mod, target, _ASYNC)
-    return _compiled(mod, target, {})
+    funcs = list(mod.functions.values())
+    if any(isinstance(func, relax.Function) for func in funcs):
+        return _compiled(set_apart(mod, target), target, {})
+    return _compiled(mod, form_of_all(funcs).of(target), {})
 
 
 def _compiled(mod: IRModule, target: Target, config: Mapping[str, bool]) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 Value = int | tuple[int, ...]
 
 _POSTPROC = "EnterPostproc"
+_FORM = "kope."
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,26 @@ class Space:
             for index in sorted(decisions)
             if index < stop
         )
+
+    @cached_property
+    def forms(self) -> Mapping[str, Knob]:
+        """By their annotation, the knobs that decide what the target string says."""
+        owners = {out: index for index, one in enumerate(self.instructions) for out in one[3]}
+        knobs = {knob.index: knob for knob in self.knobs}
+        return {
+            attrs[0]: knobs[owners[inputs[1]]]
+            for kind, inputs, attrs, _ in self.instructions
+            if kind == "Annotate" and attrs[0].startswith(_FORM) and inputs[1] in owners
+        }
+
+    @cached_property
+    def bare(self) -> Space:
+        """Without those knobs: they come last, and not every machine has them."""
+        if not self.forms:
+            return self
+        stop = min(knob.index for knob in self.forms.values())
+        kept = {index: value for index, value in self._parsed[1].items() if index < stop}
+        return Space(self.name, json.dumps([self.instructions[:stop], sorted(kept.items())]))
 
     @property
     def instructions(self) -> list[Any]:

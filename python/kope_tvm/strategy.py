@@ -29,6 +29,7 @@ from kope_tvm.performance import in_doubt, least_secs
 from kope_tvm.round import Run, Tuning
 from kope_tvm.seat import Seat
 from kope_tvm.seeded import open_seeded
+from kope_tvm.target import TargetSpec
 from kope_tvm.task import Task
 from kope_tvm.toolchain import toolchain
 from kope_tvm.workbench import TVM_ERRORS, Workbench, first_line, make_task
@@ -45,11 +46,21 @@ _UNCHECKED = "this runner may check nothing: only what is legal by construction 
 class KopeStrategy(ms.search_strategy.PySearchStrategy):
     """MetaSchedule's search, conditioned on experience."""
 
-    def __init__(self, memory: str | None = None, seed: int | None = None) -> None:
-        """`memory` is a SQLAlchemy URL or a path; `seed` defaults to the TuneContext's."""
+    def __init__(
+        self,
+        memory: str | None = None,
+        seed: int | None = None,
+        machine: TargetSpec | None = None,
+    ) -> None:
+        """`memory` is a SQLAlchemy URL or a path; `seed` defaults to the TuneContext's.
+
+        `machine` is what the TuneContext's target stands for, for a builder of kope's: a stock one
+        takes no notice of what a candidate says of its target string.
+        """
         super().__init__()
         self._memory_url = memory
         self._seed = seed
+        self._machine = machine
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         self._context = context
@@ -97,7 +108,7 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
 
     def clone(self) -> KopeStrategy:
         """A strategy of the same options for another task."""
-        return KopeStrategy(self._memory_url, self._seed)
+        return KopeStrategy(self._memory_url, self._seed, self._machine)
 
     def _described(self) -> Any:
         """The function's arguments; one that MetaSchedule cannot describe gets no trials."""
@@ -126,7 +137,8 @@ class KopeStrategy(ms.search_strategy.PySearchStrategy):
     def _seated(self) -> Tuning:
         context = self._context
         seed = self._seed or max(int(context.rand_state), 1)
-        task = make_task(str(context.task_name), context.mod, spec_of_target(context.target))
+        machine = self._machine or spec_of_target(context.target)
+        task = make_task(str(context.task_name), context.mod, machine)
         bench = Workbench(task, seed=seed)
         proposers = {
             name: registry.load("proposers", name)(Seat(bench, self._memory))

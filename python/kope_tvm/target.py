@@ -62,6 +62,9 @@ class TargetSpec:
     rpc_key: str = ""
     """Key at the tracker; empty for this machine."""
     summary: str = ""
+    code_choices: tuple[str, ...] = ()
+    """What of the target string a search decides for each candidate: `tuning`, whose pipeline
+    instructions are ordered for, and `vectors`, whether of a fixed length."""
 
     @property
     def key(self) -> str:

@@ -11,6 +11,7 @@ import tvm
 from tvm import IRModule, relax
 from tvm.target import Target
 
+from kope_tvm.code_apart import set_apart
 from kope_tvm.learned import Learned
 from kope_tvm.machine import load_target
 from kope_tvm.manifest import Coverage
@@ -63,6 +64,19 @@ class PrepackConstants:
         return made
 
 
+@tvm.transform.module_pass(opt_level=0, name="kope.SetApart")
+class SetApart:
+    """Compile by itself what was scheduled for another form of code than the target's own."""
+
+    def __init__(self, target: str | TargetSpec | Target) -> None:
+        """`target` names a known machine, or is one."""
+        self._target = _target(target)
+
+    def transform_module(self, mod: IRModule, _context: Any) -> IRModule:
+        """The module with those functions in libraries beside it; see `code_apart`."""
+        return set_apart(mod, self._target)
+
+
 def pipeline(work_dir: str | Path, target: str | TargetSpec | Target) -> Any:
     """TVM's build with what a work_dir has learned: `tvm.compile(mod, relax_pipeline=...)`.
 
@@ -73,6 +87,7 @@ def pipeline(work_dir: str | Path, target: str | TargetSpec | Target) -> Any:
             relax.get_pipeline("zero"),
             ApplyExperience(work_dir, target),
             PrepackConstants(target),
+            SetApart(target),
             relax.get_pipeline("default_build"),
         ],
         name="kope.pipeline",

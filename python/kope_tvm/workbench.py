@@ -16,6 +16,7 @@ from tvm.s_tir import Schedule, Trace
 
 from kope_tvm import registry
 from kope_tvm.candidate import Candidate
+from kope_tvm.code_form import leave_open
 from kope_tvm.features import features
 from kope_tvm.intrinsics import register_intrinsics_of
 from kope_tvm.memory.experience import Experience
@@ -100,10 +101,15 @@ class Workbench:
         try:
             with self.tvm_target:
                 rules = registry.load("schedules", rule)
-                return list(rules(self.mod["main"], self.task.target))
+                return self._open(list(rules(self.mod["main"], self.task.target)))
         except TVM_ERRORS as error:
             _LOG.warning("rule %s on %s: %s", rule, self.task.name, first_line(error))
             return ()
+
+    def _open(self, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
+        for sch in schedules:
+            leave_open(sch, self.task.target.code_choices)
+        return schedules
 
     @cached_property
     def tune_context(self) -> Any:
@@ -121,7 +127,7 @@ class Workbench:
     def sketch_schedules(self) -> Sequence[Schedule]:
         """The same as live schedules; none where MetaSchedule cannot make any of the function."""
         try:
-            return list(self.tune_context.generate_design_space())
+            return self._open(list(self.tune_context.generate_design_space()))
         except TVM_ERRORS as error:
             _LOG.warning("no sketch of %s: %s", self.task.name, first_line(error))
             return ()
@@ -149,7 +155,10 @@ class Workbench:
 
     def _scheduled_by(self, proposal: Decisions | Plan, sch: Schedule) -> Verdict | None:
         if isinstance(proposal, Plan):
-            return planned(proposal, sch)
+            refusal = planned(proposal, sch)
+            if refusal is None:
+                leave_open(sch, self.task.target.code_choices)
+            return refusal
         return self._replay(proposal, sch)
 
     def _rewritten(self, proposal: Rewrite) -> Candidate | Verdict:

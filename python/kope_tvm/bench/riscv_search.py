@@ -77,7 +77,8 @@ def _tune(
     with tempfile.TemporaryDirectory(prefix="kope-bench-") as folder, machine:
         chosen = strategy
         if strategy == "kope":
-            chosen = KopeStrategy(str(Path(folder) / "memory.sqlite"), seed)
+            memory = str(Path(folder) / "memory.sqlite")
+            chosen = KopeStrategy(memory, seed, bench.spec)
         ms.tune_tir(
             bench.mod,
             machine,

@@ -11,6 +11,7 @@ from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 from kope_tvm.feedback import riscv, x86
 from kope_tvm.feedback.assembly import hottest
 from kope_tvm.feedback.hot_loop import HotLoop
+from kope_tvm.llvm_build import build
 
 _ISAS = (x86, riscv)
 
@@ -28,7 +29,7 @@ def summary(mod: tvm.IRModule, tvm_target: Any) -> HotLoop | None:
         return None
     # As it is timed: constant weights are laid out ahead of time.
     timed = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod)
-    listing = tvm.compile(timed, target=tvm_target).mod.inspect_source("asm")
+    listing = build(timed, tvm_target).mod.inspect_source("asm")
     return hottest(str(listing), isa.read)
 
 

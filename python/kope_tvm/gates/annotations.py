@@ -15,6 +15,8 @@ _HINTS = frozenset(
         "auto_copy",
         "buffer_dim_align",
         "double_buffer_scope",
+        "kope.tuning",
+        "kope.vectors",
         "local_stage",
         "pragma_auto_unroll_max_step",
         "pragma_loop_partition_hint",

@@ -17,6 +17,10 @@ _MADE_BY = {
     "CacheRead": "read cache of", "CacheWrite": "write cache of", "RFactor": "partial",
     "DecomposeReduction": "init of", "GetConsumers": "consumer of", "GetProducers": "producer of",
 }  # fmt: skip
+_ANNOTATED = {
+    "kope.tuning": "order of instructions: 0 this core's, 1 a generic one's",
+    "kope.vectors": "vectors: 0 of a fixed length, 1 scalable and masked",
+}
 _PART = "inner"
 _MAX_OPTIONS = 12
 
@@ -133,4 +137,6 @@ class _Roles:
                 place = self._names.get(inputs[0], "a loop")
                 self._uses.setdefault(one, []).append(f"{made} {place}")
             elif kind == "Annotate":
-                self._uses.setdefault(one, []).append(str(attrs[0]).replace("meta_schedule.", ""))
+                key = str(attrs[0])
+                words = _ANNOTATED.get(key, key.replace("meta_schedule.", ""))
+                self._uses.setdefault(one, []).append(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kope_tvm.code_form import generically
 from kope_tvm.context import Context
 from kope_tvm.proposal import Decisions, Origin, Proposal
 from kope_tvm.seat import Seat
@@ -22,8 +23,13 @@ class Rules:
         self._said |= {
             t.proposal.trace for t in context.trials if isinstance(t.proposal, Decisions)
         }
-        fresh = [s for s in self._workbench.rule_spaces if s.trace not in self._said]
+        guesses = [(space, "first guess") for space in self._workbench.rule_spaces]
+        ordered = [(generically(space), "for a generic core") for space, _ in guesses]
+        fresh = [
+            Decisions(space.name, space.trace, Origin("rules", change=change))
+            for space, change in (*guesses, *ordered)
+            if space is not None and space.trace not in self._said
+        ]
         chosen = fresh[: context.num_wanted]
-        self._said |= {space.trace for space in chosen}
-        origin = Origin("rules", change="first guess")
-        return [Decisions(space.name, space.trace, origin) for space in chosen]
+        self._said |= {one.trace for one in chosen}
+        return chosen

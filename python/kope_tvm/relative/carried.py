@@ -45,17 +45,24 @@ def carried(source: Space, made_on: Yardstick, into: Space, place: Place) -> Car
 
     None where the knobs of the two do not correspond.
     """
-    if [_shape(knob) for knob in source.knobs] != [_shape(knob) for knob in into.knobs]:
+    ours, theirs = source.bare, into.bare
+    if [_shape(knob) for knob in ours.knobs] != [_shape(knob) for knob in theirs.knobs]:
         return None
-    roles = roles_of(source)
-    relative = _relative(source, roles, Place(made_on, place.blocks))
+    roles = roles_of(ours)
+    relative = _relative(ours, roles, Place(made_on, place.blocks))
     values = {
         knob.index: _nearest(numbers(amounts, place.machine), knob)
-        for amounts, knob in zip(relative.knobs, into.knobs, strict=True)
+        for amounts, knob in zip(relative.knobs, theirs.knobs, strict=True)
     }
     if made_on != place.machine:
-        values |= _filled(values, roles_of(into), relative.fills, place)
-    return Carried(into.turned(values), relative)
+        values |= _filled(values, roles_of(theirs), relative.fills, place)
+    forms = {knob.index: _form(source, key) for key, knob in into.forms.items()}
+    return Carried(into.turned(values | forms), relative)
+
+
+def _form(source: Space, key: str) -> Value:
+    """What the source says of its code, if anything."""
+    return source.forms[key].value if key in source.forms else 0
 
 
 def vectors_of(space: Space, machine: Yardstick) -> float:
