@@ -18,8 +18,8 @@ _MADE_BY = {
     "DecomposeReduction": "init of", "GetConsumers": "consumer of", "GetProducers": "producer of",
 }  # fmt: skip
 _ANNOTATED = {
-    "kope.tuning": "order of instructions: 0 this core's, 1 a generic one's",
-    "kope.vectors": "vectors: 0 of a fixed length, 1 scalable and masked",
+    "kope.tuning": "0 tuned to the core, 1 generic",
+    "kope.vectors": "1 scalable vectors",
 }
 _PART = "inner"
 _MAX_OPTIONS = 12
