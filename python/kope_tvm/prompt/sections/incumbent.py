@@ -97,7 +97,7 @@ def knob_text(line: KnobLine) -> str:
 
 
 def _other(program: Program, view: View) -> str:
-    """One line: its time if it was measured, and its knobs."""
+    """One line: its time if it was measured, and its knobs; for the form of code see the first."""
     time = (
         f"{shown_secs(program.trial.secs)}" if program.trial else "a first guess, not measured yet"
     )
@@ -105,6 +105,7 @@ def _other(program: Program, view: View) -> str:
     head = f"{program.name} {what}, {time}"
     if program.space is None:
         return head
-    lines = view.notes.knob_lines(program.space)
+    forms = program.space.forms.values()
+    lines = [one for one in view.notes.knob_lines(program.space) if one.knob not in forms]
     knobs = "; ".join(knob_text(line) for line in lines)
     return f"{head}: {knobs or 'no knobs'}"
