@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kope_tvm.candidate import Candidate
 from kope_tvm.context import Trial
-from kope_tvm.feedback.opinions import Opinion, opinion, second_opinion
-from kope_tvm.finals import NUM_FINALISTS, against, finals, remeasured
+from kope_tvm.feedback.opinions import Opinion, is_dissent, opinion, second_opinion
+from kope_tvm.finals import CLOSE, NUM_FINALISTS, against, finals, remeasured
 from kope_tvm.ledger import Ledger
 from kope_tvm.outcome import Measurement, Verdict
 from kope_tvm.performance import Comparison, compared
@@ -41,13 +41,15 @@ class Settlement:
     """Proves what it measures."""
     plain: Device
     """Only times it."""
+    ask: Callable[[Sequence[Callable[[], Opinion]]], str] = second_opinion
+    """Another model's word on the first of some finalists, where no clock measured."""
     _times: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    _words: list[str] = field(default_factory=list)
+    """On winners that were refused because another model speaks against them."""
 
     def settle(self) -> Comparison | None:
         """The fastest beside the untuned function; None where nothing right was measured."""
         comparison = self._winner_beside_untuned()
-        if comparison is not None and self.tuning.run.simulated:
-            comparison = replace(comparison, note=second_opinion(self._finalists()))
         secs = self._untuned_secs(comparison)
         if secs:
             self.ledger.keep_baseline(self.tuning.task, self.bench.untouched, secs)
@@ -63,13 +65,24 @@ class Settlement:
             if winner is None or winner.secs == math.inf:
                 return None
             ours, theirs = self._in_turns(winner)
+            word = self._second_opinion() if ours.ok else ""
+            if is_dissent(word):
+                self._words.append(f"{spelt(winner.proposal)} was refused: {word}")
+                ours = Measurement(stage="check", code="E_OPINIONS", error=word)
             if ours.ok or ours.code == "E_DEVICE":
-                return compared(ours, theirs)
+                note = "; ".join(filter(None, (*self._words, word)))
+                return replace(compared(ours, theirs), note=note)
             self._note(winner, ours)
 
+    def _second_opinion(self) -> str:
+        """What another model has to say of the winner; nothing where a clock measured."""
+        return self.ask(self._finalists()) if self.tuning.run.simulated else ""
+
     def _finalists(self) -> list[Callable[[], Opinion]]:
-        """The fastest few, each to be asked of another model; the winner first."""
-        right = sorted(self.tuning.trials, key=lambda trial: trial.secs)[:NUM_FINALISTS]
+        """The fastest few that are close, each to be asked of another model; the winner first."""
+        best = self.tuning.best_secs
+        ranked = sorted(self.tuning.trials, key=lambda trial: trial.secs)[:NUM_FINALISTS]
+        right = [trial for trial in ranked if trial.secs <= CLOSE * best]
         return [
             partial(opinion, spelt(trial.proposal), one.sch.mod, self.bench.task.target)
             for trial in right

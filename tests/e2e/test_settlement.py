@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -153,6 +153,29 @@ def test_who_is_wrong_when_proved_wins_nothing_and_is_no_longer_right(tmp_path: 
         shown = {one.experience.lane: one.value for one in ledger.recall(bench.task)}
         assert shown == {"rewrite": 1.0, "plan": 0.0}
     assert compiled(work_dir).lanes == ("rewrite",)
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_another_model_may_refuse_a_winner_that_no_clock_measured(
+    tmp_path: Path, simulated: bool
+) -> None:
+    words = iter(["opinions disagree: by llvm-mca the winner takes 2.00x as long", ""])
+    bench, secs = bench_of(load_model(SOFTMAX)), {"plan": 0.1, "rewrite": 0.12, UNTUNED: 0.3}
+    with opened(tmp_path / "work") as ledger:
+        tuning = tuning_of(ledger, bench, [PLAN, REWRITE])
+        tuning.run = replace(tuning.run, simulated=simulated)
+        tuning.baseline_secs = secs[UNTUNED]
+        list(tuning.run_round(Timed(secs), 2, 2))
+        device = Proving(bench.task.key, secs)
+        found = Settlement(
+            tuning, bench, ledger, device, device, lambda finalists: next(words)
+        ).settle()
+        past = {one.lane: one.code for one in ledger.past(bench.task)}
+    assert found is not None
+    assert found.accepted
+    assert found.gain == pytest.approx(2.5 if simulated else 3.0)
+    assert past == {"plan": "E_OPINIONS" if simulated else "", "rewrite": ""}
+    assert ("was refused: opinions disagree" in found.note) is simulated
 
 
 @pytest.mark.parametrize("lane", sorted(PROPOSALS))

@@ -20,6 +20,7 @@ from kope_tvm.target import TargetSpec
 
 REVERSED = 1.5
 """So many times as long must the winner take by `llvm-mca` as one that it beats in simulation."""
+_DISAGREE = "opinions disagree"
 
 
 @dataclass(frozen=True)
@@ -47,20 +48,25 @@ def opinion_of(name: str, program: Program, spec: TargetSpec) -> Opinion:
 
 
 def dissent(winner: Opinion, others: Sequence[Opinion]) -> str:
-    """A note where the two models reverse the winner and another one strongly; empty elsewhere."""
+    """A word where the two models reverse the winner and another one strongly; empty elsewhere."""
     beaten = [one for one in others if winner.simulated < one.simulated and one.mca > 0]
     worst = max(beaten, key=lambda one: winner.mca / one.mca, default=None)
     if worst is None or winner.mca <= REVERSED * worst.mca:
         return ""
     return (
-        f"opinions disagree: by llvm-mca the winner, {winner.name}, takes "
+        f"{_DISAGREE}: by llvm-mca the winner, {winner.name}, takes "
         f"{winner.mca / worst.mca:.2f}x as long as {worst.name}, which the simulated machine has "
         f"{worst.simulated / winner.simulated:.2f}x slower; measure both on a board"
     )
 
 
+def is_dissent(word: str) -> bool:
+    """Whether a second opinion speaks against the winner."""
+    return word.startswith(_DISAGREE)
+
+
 def second_opinion(finalists: Sequence[Callable[[], Opinion]]) -> str:
-    """The note on the first of some finalists; that there is none, where a tool is missing."""
+    """The word on the first of some finalists; that there is none, where a tool is missing."""
     if len(finalists) < 2:
         return ""
     try:
