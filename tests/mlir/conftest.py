@@ -7,5 +7,8 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def data_dir(project_dir: Path) -> Path:
-    return project_dir / "tests" / "data"
+def data_dir() -> Path:
+    """What the suite `mlir` measures."""
+    from kope_tvm.bench.mlir import MODULES
+
+    return MODULES

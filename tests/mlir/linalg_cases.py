@@ -55,7 +55,7 @@ FILES: dict[str, Callable[..., Array]] = {
     "matmul": np.matmul,
     "softmax": softmax,
 }
-"""By the name of the file in tests/data."""
+"""By the name of the file of the suite `mlir`."""
 
 
 def inputs(shapes: Sequence[tuple[int, ...]], seed: int = 0) -> list[Array]:

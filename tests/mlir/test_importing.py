@@ -45,6 +45,12 @@ def test_file_computes_what_numpy_does(name: str, data_dir: Path) -> None:
     np.testing.assert_allclose(found, exact(FILES[name], arrays), rtol=2e-4, atol=1e-4)
 
 
+def test_every_module_of_the_suite_is_a_case(data_dir: Path, project_dir: Path) -> None:
+    assert sorted(path.stem for path in data_dir.glob("*.mlir")) == sorted(FILES)
+    ours = (project_dir / "tests" / "data" / "matmul.mlir").read_text()
+    assert (data_dir / "matmul.mlir").read_text() == ours
+
+
 def test_matmul_is_the_task_that_the_operator_is(data_dir: Path) -> None:
     imported = load_model(data_dir / "matmul.mlir").mod["matmul"]
     operator = parse_operator("op:matmul:m=512,n=512,k=512").tir()["main"]

@@ -15,6 +15,7 @@ pytest.importorskip("mlir")
 from tvm import IRModule
 from tvm.s_tir import Schedule
 
+from kope_tvm.bench.mlir import MODULES
 from kope_tvm.errors import KopeError
 from kope_tvm.machine import load_target
 from kope_tvm.mlir.execution import run
@@ -91,6 +92,19 @@ def unrolled(sch: Schedule) -> None:
     sch.vectorize(sch.split(column, [None, 16])[1])
 
 
+def packed(sch: Schedule) -> None:
+    """A panel of the second operand, copied for all rows; sixteen rows go four at a time."""
+    block = sch.get_sblock("matmul")
+    row, column, k = sch.get_loops(block)
+    row_out, row_in = sch.split(row, [None, 4])
+    column_out, column_in = sch.split(column, [None, 16])
+    sch.reorder(column_out, row_out, k, row_in, column_in)
+    copy = sch.cache_read(block, 1, "global")
+    sch.compute_at(copy, column_out)
+    sch.vectorize(column_in)
+    sch.decompose_reduction(block, k)
+
+
 def script_of(one: Scheduled) -> TransformScript:
     return right_script([one], Header("x.mlir", load_target("x86-avx512"), ("main",)))
 
@@ -125,6 +139,36 @@ def test_a_schedule_is_said_with_its_vectors(spec: str, schedule: Schedules, tol
     assert told in found.text
     assert (found.functions, found.left_out) == (("main",), ())
     check(spec, one, found.text)
+
+
+@pytest.mark.parametrize(
+    ("rows", "panels"), [(16, 4), (8, 0)], ids=["four uses of a panel", "two do not pay"]
+)
+def test_a_packed_operand_is_copied_where_the_schedule_copies_it(rows: int, panels: int) -> None:
+    spec = f"op:matmul:m={rows},n=64,k=32"
+    one = scheduled(spec, packed)
+    found = script_of(one)
+    assert ("transform.structured.hoist_pad" in found.text) is bool(panels)
+    assert len(found.left_out) == (0 if panels else 1)
+    text = applied(one.text, found.text, "x.mlir")
+    assert ("tensor<?x1x16xf32>" in text) is bool(panels)  # By rows of the second operand.
+    check(spec, one, found.text)
+
+
+def test_a_schedule_of_a_padded_convolution_applies_in_one_tile_of_the_pad() -> None:
+    """Tiled along two dimensions, a pad's stores end MLIR 22."""
+    text = (MODULES / "conv2d_nhwc.mlir").read_text()
+    imported = import_text(text, "conv2d_nhwc.mlir")
+    func = imported.mod["conv2d_nhwc"]
+    sch = Schedule(IRModule({"main": func}))
+    pad, *_ = sch.get_child_blocks(sch.get_sblock("root"))
+    sch.parallel(sch.get_loops(pad)[1])
+    tuned = sch.mod["main"]
+    sources = imported.sources["conv2d_nhwc"]
+    found = script_of(Scheduled("conv2d_nhwc", text, sources, func, tuned, "plan"))
+    assert float(found.checked.split()[2]) < 1e-5
+    pads = found.text[: found.text.index("kope.conv_2d_nhwc_hwcf}")]
+    assert pads.count("transform.structured.fuse") == 1
 
 
 @pytest.mark.parametrize("name", ["conv", "depthwise"])

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """MLIR's own execution: the default lowering, scripts, and what must not come of either."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ pytest.importorskip("mlir")
 
 from small_matmul import MATMUL
 
+from kope_tvm.bench.mlir import MODULES
 from kope_tvm.mlir.allow_list import check_text
 from kope_tvm.mlir.execution import ExecutionError, Job, execute, run, time_calls
 from kope_tvm.mlir.outline import outline
@@ -117,10 +116,8 @@ def test_a_tile_that_divides_nothing_is_no_script() -> None:
         ("elementwise_reduction", Style.REDUCTION),
     ],
 )
-def test_the_first_guess_is_a_point_of_the_space(
-    name: str, style: Style, project_dir: Path
-) -> None:
-    path = project_dir / "tests" / "data" / f"{name}.mlir"
+def test_the_first_guess_is_a_point_of_the_space(name: str, style: Style) -> None:
+    path = MODULES / f"{name}.mlir"
     space = RecipeSpace(path.read_text(), name, FACTS)
     assert space.style is style
     assert space.knobs_of(space.recipe(space.first)) == space.first

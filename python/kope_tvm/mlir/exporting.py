@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import starmap
 from pathlib import Path
 
@@ -128,25 +128,27 @@ class _Right:
     """A function whose script computes the right values."""
 
     scheduled: Scheduled
-    is_plain: bool
-    """It tiles, and leaves vectors to whoever lowers it."""
+    has_vectors: bool = True
+    """Otherwise it tiles, and leaves vectors to whoever lowers it."""
+    packs: bool = True
     distance: float = 0.0
 
 
 def _right(one: Scheduled, header: Header) -> _Right | str:
-    """With vectors or without them; else why neither is right."""
+    """With packed operands, without them, without vectors either; else why none is right."""
     if one.lane == "rewrite":
         return "it was written anew, and its loops are not of the file's operations"
     reasons: list[str] = []
-    for is_plain in (False, True):
-        script, _ = _written([_Right(one, is_plain)], header.target)
+    for has_vectors, packs in ((True, True), (True, False), (False, False)):
+        found = _Right(one, has_vectors, packs)
+        script, _ = _written([found], header.target)
         text = script.module([])
         try:
             applied(one.text, text, header.name)
-            return _Right(one, is_plain, _checked(one, text))
+            return replace(found, distance=_checked(one, text))
         except KopeError as error:
             reasons.append(str(error).splitlines()[0])
-    return "; ".join(reasons)
+    return "; ".join(dict.fromkeys(reasons))
 
 
 def _written(right: Sequence[_Right], target: TargetSpec) -> tuple[ScriptText, tuple[str, ...]]:
@@ -155,9 +157,15 @@ def _written(right: Sequence[_Right], target: TargetSpec) -> tuple[ScriptText, t
     script, left_out = ScriptText(), list[str]()
     for each in right:
         one = each.scheduled
-        plain = frozenset(one.sources) if each.is_plain else frozenset()
-        masks = target.facts.isa in _MASKED
-        winner = Winner(one.tuned, one.sources, lanes, script, left_plain=plain, has_masks=masks)
+        winner = Winner(
+            one.tuned,
+            one.sources,
+            lanes,
+            script,
+            left_plain=frozenset() if each.has_vectors else frozenset(one.sources),
+            has_masks=target.facts.isa in _MASKED,
+            packs=each.packs,
+        )
         winner.write(one.symbol)
         left_out += [f"{one.symbol}: {reason}" for reason in winner.left_out]
     return script, tuple(left_out)

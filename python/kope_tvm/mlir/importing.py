@@ -11,9 +11,9 @@ from typing import Any
 from tvm import IRModule, te, topi
 
 from kope_tvm.errors import ModelError
-from kope_tvm.mlir.bindings import ir, op_name, parse, place
+from kope_tvm.mlir.bindings import ir, linalg, op_name, parse, place
 from kope_tvm.mlir.known import Known, kind_of
-from kope_tvm.mlir.source import Source
+from kope_tvm.mlir.source import Source, dims_of
 from kope_tvm.mlir.structured import fill, structured
 from kope_tvm.mlir.tensors import TENSORS
 from kope_tvm.mlir.unimportable import UnimportableError
@@ -96,7 +96,7 @@ class _Function:
         which = self._counts.get(op_name(op), 0)
         self._counts[op_name(op)] = which + 1
         for block, loops in list(self._known.blocks.items())[before:]:
-            self._sources[block] = Source(op_name(op), which, *loops)
+            self._sources[block] = Source(op_name(op), which, *loops, reads=_reads(op))
 
     def _outputs(self, last: ir.OpView, inputs: Sequence[te.Tensor]) -> Any:
         """What is returned, each of them a tensor of its own."""
@@ -109,6 +109,11 @@ class _Function:
                 found = self._known.compute(last, found.shape, found)
             seen.append(found)
             yield found
+
+
+def _reads(op: ir.OpView) -> tuple[frozenset[int], ...]:
+    maps = linalg.get_indexing_maps(op.operation) or ()
+    return tuple(dims_of(str(each)) for each in list(maps)[: len(op.operands) - len(op.results)])
 
 
 def _way(op: ir.OpView) -> Any:

@@ -21,6 +21,17 @@ class Parts:
     end: Handle
 
 
+@dataclass(frozen=True)
+class Pack:
+    """One operand of float32 that is copied ahead of the loops that read it."""
+
+    operand: int
+    num_operands: int
+    num_dims: int
+    loops: int
+    """How many loops around the operation the copy leaves."""
+
+
 class ScriptText:
     """Collects the lines of `@__transform_main`."""
 
@@ -125,6 +136,30 @@ class ScriptText:
         self._lines.append(
             f"{padded}, {around} = transform.structured.pad_tiling_interface {handle} "
             f"to padding_sizes {list(sizes)} : ({_ANY}) -> ({_ANY}, {_ANY})"
+        )
+        return padded
+
+    def pack(self, handle: Handle, where: Handle, pack: Pack) -> Handle:
+        """Copy what a tile reads of one operand out of some loops, side by side."""
+        padded, around, back = (self._handle(name) for name in ("packed", "copy", "back"))
+        zeros = ", ".join(["0.0 : f32"] * pack.num_operands)
+        flags = [int(at == pack.operand) for at in range(pack.num_operands)]
+        dims = list(range(pack.num_dims))
+        self._lines += [
+            f"transform.apply_patterns to {where} {{",
+            "  transform.apply_patterns.tensor.merge_consecutive_insert_extract_slice",
+            f"}} : {_ANY}",
+            f"{padded}, {around}, {back} = transform.structured.pad {handle} "
+            f"{{padding_values = [{zeros}], padding_dimensions = {dims}, nofold_flags = {flags}, "
+            f'copy_back_op = "none"}} : ({_ANY}) -> ({_ANY}, {_ANY}, {_ANY})',
+        ]
+        copy = self._new(
+            "copy",
+            f"transform.get_producer_of_operand {padded}[{pack.operand}] : ({_ANY}) -> {_ANY}",
+        )
+        self._new(
+            "copied",
+            f"transform.structured.hoist_pad {copy} by {pack.loops} loops : ({_ANY}) -> {_ANY}",
         )
         return padded
 

@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import prod
+
+
+def dims_of(affine_map: str) -> frozenset[int]:
+    """The dimensions in the results of a map, as MLIR spells it."""
+    return frozenset(map(int, re.findall(r"\bd(\d+)", affine_map.partition("->")[2])))
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,8 @@ class Source:
     """Of the operation's dimensions."""
     reduced: tuple[int, ...] = ()
     """The dimensions that it reduces."""
+    reads: tuple[frozenset[int], ...] = ()
+    """The dimensions that index each of its inputs; empty where it has no indexing maps."""
 
     @property
     def spatial(self) -> tuple[int, ...]:

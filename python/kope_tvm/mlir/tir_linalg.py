@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.tirx.buffer import BufferType
 
 from kope_tvm.extraction import written_params
-from kope_tvm.mlir.source import Source
+from kope_tvm.mlir.source import Source, dims_of
 from kope_tvm.mlir.spelling import (
     UnsayableError,
     shape_of,
@@ -59,6 +59,8 @@ class _Function:
         """What each buffer that has been computed is called."""
         self._lines: list[str] = []
         self._sources: dict[str, Source] = {}
+        self._reads: tuple[frozenset[int], ...] = ()
+        """Of the operation written last, as `Source` has them."""
         self._count = 0
 
     def said(self, name: str) -> SaidFunction:
@@ -94,7 +96,8 @@ class _Function:
         op = "linalg.generic" if pad is None else "tensor.pad"
         which = sum(1 for source in self._sources.values() if source.op == op)
         dims = tuple(range(len(block.extents)))
-        self._sources[block.name] = Source(op, which, dims, block.extents, block.reduced)
+        reads = self._reads if pad is None else ()
+        self._sources[block.name] = Source(op, which, dims, block.extents, block.reduced, reads)
 
     def _pad(self, pad: Pad) -> str:
         source, scalar = self._value(pad.source), _scalar(pad.source)
@@ -114,6 +117,7 @@ class _Function:
             for buffer, words in body.operands
         ]
         read += self._windows(block, [each.map for each in read])
+        self._reads = tuple(dims_of(each.map) for each in read)
         written = block.store.buffer
         own = spelt_map(block.store.indices, block.dims)
         out = _Operand(self._start(block), _kind(written), _scalar(written), own)

@@ -15,15 +15,20 @@ from math import prod
 from tvm import tirx
 
 from kope_tvm.mlir.nest import Loop, Stage, nests
+from kope_tvm.mlir.packs import Packs, copies_among
 from kope_tvm.mlir.rests import PLANES, Rests
-from kope_tvm.mlir.script_text import Handle, ScriptText
+from kope_tvm.mlir.script_text import Handle, Pack, ScriptText
 from kope_tvm.mlir.source import Source
 from kope_tvm.mlir.tuned_op import Sizes, TunedOp, partials_of
 
 _ACCUMULATORS = 24
 """Vector registers that a tile may fill: what is left of 32 holds its operands."""
 _MOST_UNROLLED = 8
-"""How much of a reduction one vector operation covers."""
+"""How much of a reduction one vector operation covers; of a product's one step, whose operands
+MLIR would transpose otherwise.
+"""
+_LEAST_USES = 4
+"""Of a packed operand by the tiles of its reader: fewer do not pay for the copy."""
 _MOST_TURNS = 16
 """Of a loop that is unrolled."""
 _IN_FLIGHT = 4
@@ -49,6 +54,12 @@ class Winner:
     """Whether the machine's vectors have; without them a tile that leaves a rest costs more than it
     gains.
     """
+    packs: bool = True
+    """Whether operands are packed where the schedule packs them."""
+    _packed: set[str] = field(default_factory=set)
+    """Blocks that pack an operand, and are said."""
+    _where: Handle = ""
+    """The function."""
     _done: set[str] = field(default_factory=set)
     """What needs no more steps: partial results are joined in more loops than one."""
     _unrolled: list[tuple[Handle, int]] = field(default_factory=list)
@@ -60,7 +71,7 @@ class Winner:
 
     def write(self, symbol: str) -> None:
         """Everything that the schedule does to the function of this name."""
-        where = self.text.function(symbol)
+        where = self._where = self.text.function(symbol)
         by_op: dict[str, list[tuple[int, str]]] = {}
         for name, source in self.sources.items():
             by_op.setdefault(source.op, []).append((source.which, name))
@@ -72,7 +83,9 @@ class Winner:
                 root = members[-1]
                 handle = self.text.match(root.name, where)
                 for part, extents in self._rests.parts(nest, root, handle):
-                    self._descend(nest, root, _Place(part, where, extents))
+                    place = _Place(part, where, extents)
+                    self._descend(nest, root, self._copying(nests(self.func), root, place))
+        for nest in nests(self.func):
             self._note(nest)
         for loop, turns in reversed(self._unrolled):
             self.text.unroll(loop, turns)
@@ -117,8 +130,32 @@ class Winner:
             if self._fits(root, place.sizes):
                 break
             place = self._tiled(root, place, root.sizes(path[depth + 1 :]), each.kind)
+            place = self._copying(each.body, root, place)
             self._children(each, root, place)
         self._leaf(root, place)
+
+    def _copying(self, nodes: Sequence[Loop | Stage], root: TunedOp, place: _Place) -> _Place:
+        """What is packed here is packed once all loops around its reader are there."""
+        if not self.packs or root.source.op in PLANES or root.partials:
+            return place
+        found = dict(place.copies)
+        for block in copies_among(nodes):
+            operand = Packs(self.func).operand(block, root)
+            if operand is not None:
+                found[block] = _Copy(operand, place.loops, place.sizes)
+        return replace(place, copies=tuple(found.items()))
+
+    def _with_packs(self, root: TunedOp, place: _Place) -> _Place:
+        reads = root.source.reads
+        for block, copy in place.copies:
+            shared = [dim for dim in root.source.spatial if dim not in reads[copy.operand]]
+            uses = prod(copy.sizes[dim] // place.sizes[dim] for dim in shared)
+            if place.is_even and place.loops > copy.loops and uses >= _LEAST_USES:
+                loops = place.loops - copy.loops
+                pack = Pack(copy.operand, len(reads) + 1, len(place.sizes), loops)
+                place = replace(place, handle=self.text.pack(place.handle, self._where, pack))
+                self._packed.add(block)
+        return place
 
     def _children(self, loop: Loop, root: TunedOp, place: _Place) -> None:
         for child in loop.body:
@@ -130,22 +167,29 @@ class Winner:
                 self._descend(child, last, _Place(handle, place.region, sizes))
 
     def _tiled(self, root: TunedOp, place: _Place, sizes: Sizes, kind: str) -> _Place:
-        sizes = self._rests.without(root, place.sizes, sizes)
+        sizes = self._rests.without(root, place.sizes, _smaller(sizes, place.sizes))
         step = [new if new < old else 0 for new, old in zip(sizes, place.sizes, strict=True)]
         if not any(step):
             return place
         if any(step[dim] for dim in root.source.reduced):
             place = self._before_reduction(root, place)
             step = [new if new < old else 0 for new, old in zip(sizes, place.sizes, strict=True)]
-            sizes = tuple(min(pair) for pair in zip(sizes, place.sizes, strict=True))
+            sizes = _smaller(sizes, place.sizes)
         is_parallel = kind == "parallel" and not any(step[dim] for dim in root.source.reduced)
         handle, region = self._cut(place, step, is_parallel=is_parallel)
         even = all(old % new == 0 for new, old in zip(sizes, place.sizes, strict=True))
         turns = [old // new for new, old in zip(step, place.sizes, strict=True) if new]
         if kind == "unrolled" and even and len(turns) == 1 and turns[0] <= _MOST_TURNS:
             self._unrolled.append((region, turns[0]))
-        is_even = place.is_even and even
-        return replace(place, handle=handle, region=region, sizes=sizes, is_even=is_even)
+        return replace(
+            place,
+            handle=handle,
+            region=region,
+            sizes=sizes,
+            is_even=place.is_even and even,
+            loops=0 if is_parallel else place.loops + len(turns),
+            copies=() if is_parallel else place.copies,  # MLIR takes no copy out of `forall`.
+        )
 
     def _cut(
         self, place: _Place, step: Sequence[int], *, is_parallel: bool = False
@@ -191,11 +235,14 @@ class Winner:
 
     def _fits(self, root: TunedOp, sizes: Sizes) -> bool:
         source = root.source
+        if source.op.startswith("tensor.") and sizes != tuple(source.extents):
+            return True  # MLIR 22 aborts on the stores of a pad that is tiled along two dimensions.
         if root.partials:
             return source.spatial_size(sizes) <= 1
         vectors = _ACCUMULATORS if source.reduced else _IN_FLIGHT
         is_small = source.spatial_size(sizes) <= self.lanes * vectors
-        return is_small and source.reduced_size(sizes) <= _MOST_UNROLLED
+        is_product = len(source.reads) > 1 and source.op not in PLANES
+        return is_small and source.reduced_size(sizes) <= (1 if is_product else _MOST_UNROLLED)
 
     def _leaf(self, root: TunedOp, place: _Place) -> None:
         """What is left of an operation, as vectors."""
@@ -210,6 +257,7 @@ class Winner:
         if not self._takes_vectors(root.name):
             self.left_out.append(f"{root.name}: vectors; MLIR has none for {source.op} here")
         else:
+            place = self._with_packs(root, place)
             self.text.vectorize(place.handle, () if place.is_even else place.sizes)
         self._inlined(place)
 
@@ -272,7 +320,7 @@ class Winner:
         """What a nest does beside the operations that it was imported from."""
         for stage in nest.stages() if isinstance(nest, Loop) else (nest,):
             name = stage.block
-            if name in self.sources or name.endswith("_init"):
+            if name in self.sources or name in self._packed or name.endswith("_init"):
                 continue
             of = max((each for each in self.sources if name.startswith(f"{each}_")), default="")
             if not of:
@@ -286,6 +334,19 @@ class Winner:
 
 
 @dataclass(frozen=True)
+class _Copy:
+    """One operand packed: which one, and the loops around the copy and its reader's tile there."""
+
+    operand: int
+    loops: int
+    sizes: Sizes
+
+
+def _smaller(sizes: Sizes, others: Sizes) -> Sizes:
+    return tuple(min(pair) for pair in zip(sizes, others, strict=True))
+
+
+@dataclass(frozen=True)
 class _Place:
     """An operation's tile: the operation, the loop around it, and the tile's size."""
 
@@ -296,3 +357,7 @@ class _Place:
     """Whether all tiles are of that size."""
     fills_done: bool = False
     is_padded: bool = False
+    loops: int = 0
+    """Of `scf.for`, around it and within the innermost `scf.forall`."""
+    copies: tuple[tuple[str, _Copy], ...] = ()
+    """By block, what packs an operand for it."""
