@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from kope_tvm import host
 from kope_tvm.errors import TargetError
-from kope_tvm.target import Facts, Limits, TargetSpec
+from kope_tvm.target import Facts, Limits, TargetSpec, code_choices
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -51,7 +51,7 @@ def load_target(name_or_path: str | Path) -> TargetSpec:
     if config.get("mcpu") == NATIVE:
         config.update(_native_cpu())
     _check_target(config, spec.name)
-    return replace(spec, tvm_target=config, code_choices=_code_choices(config, spec.facts.isa))
+    return replace(spec, tvm_target=config, code_choices=code_choices(config, spec.facts.isa))
 
 
 def read_target(name_or_path: str | Path) -> TargetSpec:
@@ -272,14 +272,6 @@ def _check_features(config: Mapping[str, Any], name: str) -> None:
                 f"target {name!r}: LLVM {_llvm()} does not know feature {feature!r} in mattr; "
                 "expected '+name' or '-name' of a feature of this architecture"
             )
-
-
-def _code_choices(config: Mapping[str, Any], isa: str) -> tuple[str, ...]:
-    """Of a model of RISC-V's pipelines there are few, and vectors of two kinds."""
-    if isa != "rvv":
-        return ()
-    has_model = not str(config.get("mcpu", "generic")).startswith("generic")
-    return ("tuning", "vectors") if has_model else ("vectors",)
 
 
 def _llvm_features(config: Mapping[str, Any]) -> frozenset[str]:

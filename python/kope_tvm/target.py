@@ -73,3 +73,11 @@ class TargetSpec:
         kind = self.tvm_target.get("kind")
         core = facts.core or self.tvm_target.get("mcpu", "")
         return f"{kind}/{core}/{facts.isa}/{facts.vlen_bits}/{facts.num_cores}"
+
+
+def code_choices(tvm_target: Mapping[str, object], isa: str) -> tuple[str, ...]:
+    """What a search may decide of a target string: LLVM models few of RISC-V's pipelines."""
+    if isa != "rvv":
+        return ()
+    has_model = not str(tvm_target.get("mcpu", "generic")).startswith("generic")
+    return ("tuning", "vectors") if has_model else ("vectors",)

@@ -15,9 +15,10 @@ from math import prod
 from tvm import tirx
 
 from kope_tvm.mlir.nest import Loop, Stage, nests
-from kope_tvm.mlir.packs import Packs, copies_among
+from kope_tvm.mlir.packs import Packs
+from kope_tvm.mlir.place import Place, smaller
 from kope_tvm.mlir.rests import PLANES, Rests
-from kope_tvm.mlir.script_text import Handle, Pack, ScriptText
+from kope_tvm.mlir.script_text import Handle, ScriptText
 from kope_tvm.mlir.source import Source
 from kope_tvm.mlir.tuned_op import Sizes, TunedOp, partials_of
 
@@ -27,8 +28,6 @@ _MOST_UNROLLED = 8
 """How much of a reduction one vector operation covers; of a product's one step, whose operands
 MLIR would transpose otherwise.
 """
-_LEAST_USES = 4
-"""Of a packed operand by the tiles of its reader: fewer do not pay for the copy."""
 _MOST_TURNS = 16
 """Of a loop that is unrolled."""
 _IN_FLIGHT = 4
@@ -56,10 +55,7 @@ class Winner:
     """
     packs: bool = True
     """Whether operands are packed where the schedule packs them."""
-    _packed: set[str] = field(default_factory=set)
-    """Blocks that pack an operand, and are said."""
-    _where: Handle = ""
-    """The function."""
+    _packs: Packs = field(init=False)
     _done: set[str] = field(default_factory=set)
     """What needs no more steps: partial results are joined in more loops than one."""
     _unrolled: list[tuple[Handle, int]] = field(default_factory=list)
@@ -71,7 +67,8 @@ class Winner:
 
     def write(self, symbol: str) -> None:
         """Everything that the schedule does to the function of this name."""
-        where = self._where = self.text.function(symbol)
+        where = self.text.function(symbol)
+        self._packs = Packs(self.func, self.text, where, self.packs)
         by_op: dict[str, list[tuple[int, str]]] = {}
         for name, source in self.sources.items():
             by_op.setdefault(source.op, []).append((source.which, name))
@@ -83,8 +80,8 @@ class Winner:
                 root = members[-1]
                 handle = self.text.match(root.name, where)
                 for part, extents in self._rests.parts(nest, root, handle):
-                    place = _Place(part, where, extents)
-                    self._descend(nest, root, self._copying(nests(self.func), root, place))
+                    place = Place(part, where, extents)
+                    self._descend(nest, root, self._packs.noted(nests(self.func), root, place))
         for nest in nests(self.func):
             self._note(nest)
         for loop, turns in reversed(self._unrolled):
@@ -122,7 +119,7 @@ class Winner:
         for nest in nests(self.func):
             yield from nest.stages() if isinstance(nest, Loop) else (nest,)
 
-    def _descend(self, loop: Loop, root: TunedOp, place: _Place) -> None:
+    def _descend(self, loop: Loop, root: TunedOp, place: Place) -> None:
         """Tile an operation by its loops, and on the way what they compute for it."""
         self._done.add(root.name)
         path = loop.path(root.stage)
@@ -130,51 +127,28 @@ class Winner:
             if self._fits(root, place.sizes):
                 break
             place = self._tiled(root, place, root.sizes(path[depth + 1 :]), each.kind)
-            place = self._copying(each.body, root, place)
+            place = self._packs.noted(each.body, root, place)
             self._children(each, root, place)
         self._leaf(root, place)
 
-    def _copying(self, nodes: Sequence[Loop | Stage], root: TunedOp, place: _Place) -> _Place:
-        """What is packed here is packed once all loops around its reader are there."""
-        if not self.packs or root.source.op in PLANES or root.partials:
-            return place
-        found = dict(place.copies)
-        for block in copies_among(nodes):
-            operand = Packs(self.func).operand(block, root)
-            if operand is not None:
-                found[block] = _Copy(operand, place.loops, place.sizes)
-        return replace(place, copies=tuple(found.items()))
-
-    def _with_packs(self, root: TunedOp, place: _Place) -> _Place:
-        reads = root.source.reads
-        for block, copy in place.copies:
-            shared = [dim for dim in root.source.spatial if dim not in reads[copy.operand]]
-            uses = prod(copy.sizes[dim] // place.sizes[dim] for dim in shared)
-            if place.is_even and place.loops > copy.loops and uses >= _LEAST_USES:
-                loops = place.loops - copy.loops
-                pack = Pack(copy.operand, len(reads) + 1, len(place.sizes), loops)
-                place = replace(place, handle=self.text.pack(place.handle, self._where, pack))
-                self._packed.add(block)
-        return place
-
-    def _children(self, loop: Loop, root: TunedOp, place: _Place) -> None:
+    def _children(self, loop: Loop, root: TunedOp, place: Place) -> None:
         for child in loop.body:
             members = self._members(child) if isinstance(child, Loop) else []
             last = members[-1] if members else root
             if isinstance(child, Loop) and last.name not in self._done:
                 handle = self.text.match(last.name, place.region)
                 sizes = last.sizes((child, *child.path(last.stage)[1:]))
-                self._descend(child, last, _Place(handle, place.region, sizes))
+                self._descend(child, last, Place(handle, place.region, sizes))
 
-    def _tiled(self, root: TunedOp, place: _Place, sizes: Sizes, kind: str) -> _Place:
-        sizes = self._rests.without(root, place.sizes, _smaller(sizes, place.sizes))
+    def _tiled(self, root: TunedOp, place: Place, sizes: Sizes, kind: str) -> Place:
+        sizes = self._rests.without(root, place.sizes, smaller(sizes, place.sizes))
         step = [new if new < old else 0 for new, old in zip(sizes, place.sizes, strict=True)]
         if not any(step):
             return place
         if any(step[dim] for dim in root.source.reduced):
             place = self._before_reduction(root, place)
             step = [new if new < old else 0 for new, old in zip(sizes, place.sizes, strict=True)]
-            sizes = _smaller(sizes, place.sizes)
+            sizes = smaller(sizes, place.sizes)
         is_parallel = kind == "parallel" and not any(step[dim] for dim in root.source.reduced)
         handle, region = self._cut(place, step, is_parallel=is_parallel)
         even = all(old % new == 0 for new, old in zip(sizes, place.sizes, strict=True))
@@ -192,14 +166,14 @@ class Winner:
         )
 
     def _cut(
-        self, place: _Place, step: Sequence[int], *, is_parallel: bool = False
+        self, place: Place, step: Sequence[int], *, is_parallel: bool = False
     ) -> tuple[Handle, Handle]:
         """What a padded operation reads is there already, and its sums must not start anew."""
         if place.is_padded:
             return self.text.tile(place.handle, step)
         return self.text.fuse(place.handle, step, is_parallel=is_parallel)
 
-    def _before_reduction(self, root: TunedOp, place: _Place) -> _Place:
+    def _before_reduction(self, root: TunedOp, place: Place) -> Place:
         """A reduction's start is set before its loop; a convolution's rows too are split there."""
         if place.fills_done:
             return place
@@ -214,14 +188,14 @@ class Winner:
         padded = self.text.pad(place.handle, place.sizes)  # No masks for windows.
         return replace(place, handle=padded, is_even=True, is_padded=True)
 
-    def _split(self, place: _Place, sizes: Sizes) -> _Place:
+    def _split(self, place: Place, sizes: Sizes) -> Place:
         step = [new if new < old else 0 for new, old in zip(sizes, place.sizes, strict=True)]
         if not any(step):
             return place
         handle, region = self._cut(place, step)
         return replace(place, handle=handle, region=region, sizes=sizes)
 
-    def _fills(self, root: TunedOp, place: _Place) -> None:
+    def _fills(self, root: TunedOp, place: Place) -> None:
         """The zeros as vectors: as an operation the next loop would bring them along into it."""
         out = [place.sizes[dim] for dim in root.source.dims if dim in root.source.spatial]
         handle = self.text.match_op("linalg.fill", place.region)
@@ -244,7 +218,7 @@ class Winner:
         is_product = len(source.reads) > 1 and source.op not in PLANES
         return is_small and source.reduced_size(sizes) <= (1 if is_product else _MOST_UNROLLED)
 
-    def _leaf(self, root: TunedOp, place: _Place) -> None:
+    def _leaf(self, root: TunedOp, place: Place) -> None:
         """What is left of an operation, as vectors."""
         source = root.source
         if root.partials:
@@ -257,7 +231,7 @@ class Winner:
         if not self._takes_vectors(root.name):
             self.left_out.append(f"{root.name}: vectors; MLIR has none for {source.op} here")
         else:
-            place = self._with_packs(root, place)
+            place = self._packs.written(root, place)
             self.text.vectorize(place.handle, () if place.is_even else place.sizes)
         self._inlined(place)
 
@@ -265,7 +239,7 @@ class Winner:
         op = self.sources[name].op
         return name not in self.left_plain and (op in PLANES or not op.startswith(_NO_VECTORS))
 
-    def _one_row(self, root: TunedOp, place: _Place) -> _Place:
+    def _one_row(self, root: TunedOp, place: Place) -> Place:
         planes = PLANES[root.source.op]
         width = planes[1] + 1
         ones = {*planes, width}
@@ -275,7 +249,7 @@ class Winner:
             return place
         return replace(place, handle=self.text.decompose(place.handle))
 
-    def _partial_results(self, root: TunedOp, place: _Place) -> None:
+    def _partial_results(self, root: TunedOp, place: Place) -> None:
         """A reduction that keeps several results, joined at its end."""
         (last,) = root.source.reduced[-1:]
         step = [root.partials if dim == last else 0 for dim in range(len(place.sizes))]
@@ -301,12 +275,12 @@ class Winner:
             if not {name, f"{name}_update", f"{name}_rf"} & set(stages):
                 yield name
 
-    def _inlined(self, place: _Place) -> None:
+    def _inlined(self, place: Place) -> None:
         for name in self._inlined_names():
             if place.is_even and self._takes_vectors(name):
                 self.text.vectorize(self.text.match(name, place.region))
 
-    def _spread_out(self, name: str, place: _Place) -> None:
+    def _spread_out(self, name: str, place: Place) -> None:
         """An operation for a whole row that partial results read by parts."""
         extents = self.sources[name].extents
         width = self.lanes * _IN_FLIGHT
@@ -320,7 +294,7 @@ class Winner:
         """What a nest does beside the operations that it was imported from."""
         for stage in nest.stages() if isinstance(nest, Loop) else (nest,):
             name = stage.block
-            if name in self.sources or name in self._packed or name.endswith("_init"):
+            if name in self.sources or name in self._packs.said or name.endswith("_init"):
                 continue
             of = max((each for each in self.sources if name.startswith(f"{each}_")), default="")
             if not of:
@@ -331,33 +305,3 @@ class Winner:
     def _leave(self, text: str) -> None:
         if text not in self.left_out:
             self.left_out.append(text)
-
-
-@dataclass(frozen=True)
-class _Copy:
-    """One operand packed: which one, and the loops around the copy and its reader's tile there."""
-
-    operand: int
-    loops: int
-    sizes: Sizes
-
-
-def _smaller(sizes: Sizes, others: Sizes) -> Sizes:
-    return tuple(min(pair) for pair in zip(sizes, others, strict=True))
-
-
-@dataclass(frozen=True)
-class _Place:
-    """An operation's tile: the operation, the loop around it, and the tile's size."""
-
-    handle: Handle
-    region: Handle
-    sizes: Sizes
-    is_even: bool = True
-    """Whether all tiles are of that size."""
-    fills_done: bool = False
-    is_padded: bool = False
-    loops: int = 0
-    """Of `scf.for`, around it and within the innermost `scf.forall`."""
-    copies: tuple[tuple[str, _Copy], ...] = ()
-    """By block, what packs an operand for it."""
