@@ -24,7 +24,7 @@ def shipped() -> list[Experience]:
         return list(store.experiences())
 
 
-@pytest.mark.parametrize("isa", ["avx2", "rvv"])
+@pytest.mark.parametrize("isa", ["avx2", "cuda", "rvv"])
 def test_it_was_learned_on_machines_of(isa: str, shipped: list[Experience]) -> None:
     found = [one for one in shipped if f"/{isa}/" in one.machine_key]
     right = [one for one in found if one.accepted and not one.code]
