@@ -36,6 +36,8 @@ class CodeForm:
 
     def of(self, target: Target) -> Target:
         """The target string that says so."""
+        if self == CodeForm():
+            return target
         options = dict(target.export())
         features = [str(each) for each in options.get("mattr", ())]
         if self.is_generic:
@@ -44,7 +46,7 @@ class CodeForm:
             options["mcpu"] = _generic_cpu(str(options.get("mtriple", "")))
         if self.is_scalable and _is_riscv(target):
             features = [each for each in features if each[1:] != _SCALABLE] + [f"+{_SCALABLE}"]
-        return Target({**options, "mattr": features}) if features else target
+        return Target({**options, "mattr": features})
 
 
 def form_of(func: PrimFunc) -> CodeForm:
