@@ -19,7 +19,7 @@ from tvm.tirx import PrimFunc
 from kope_tvm.space import Space
 
 KEYS = {"tuning": "kope.tuning", "vectors": "kope.vectors"}
-"""Annotations by the choices a machine's file may leave open; 0 is as the target says."""
+"""Annotations by what `TargetSpec.code_choices` leaves to a search; 0 is as the target says."""
 _ODDS = {"tuning": (0.5, 0.5), "vectors": (0.9, 0.1)}
 _SCALABLE = "v"
 _GENERIC = "generic"
