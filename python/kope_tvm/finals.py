@@ -23,6 +23,8 @@ MAX_DISTURBED_TURNS = 12
 """Nor are the first two, where something else ran then."""
 MAX_FINALS = 3
 """More are held only while the fastest is one that was never proved."""
+CLEAR = 3.0
+"""A challenger so many times as fast needs no second turn: no noise makes that of a loss."""
 CLOSE = 1.3
 """Only trials within this factor of the fastest take part; on a noisy machine times differ so
 much.
@@ -78,7 +80,8 @@ def against(
         is_disturbed = found.gain < GAMMA and _together(ours).secs > known_secs * CLOSE
         num_turns = MAX_DISTURBED_TURNS if is_disturbed else num_turns
         is_open = is_disturbed or GAMMA <= found.gain < found.needed
-        if turn >= (num_turns if is_open else NUM_TURNS):
+        is_clear = found.gain >= max(CLEAR, found.needed)
+        if is_clear or turn >= (num_turns if is_open else NUM_TURNS):
             break
     return _together(ours), _together(theirs) if theirs else Measurement()
 

@@ -127,6 +127,14 @@ def test_a_challenger_and_an_incumbent_take_turns() -> None:
     assert found.needed == 1.03
 
 
+def test_a_gain_that_no_noise_explains_takes_one_turn() -> None:
+    clock = _Clock({"new": 1.0, "old": 3.5})
+    new, old = (Candidate(Decisions("s", name), name, sch=None) for name in ("new", "old"))
+    found = compared(*against(new, old, clock, clock))
+    assert clock.asked == ["new", "old"]
+    assert (found.accepted, found.gain) == (True, 3.5)
+
+
 class _Noisy(_Clock):
     """Slow in the second turn, as a neighbour makes it."""
 
