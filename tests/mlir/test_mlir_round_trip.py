@@ -31,8 +31,6 @@ def test_tuned_operator_is_as_fast_in_mlir(data_dir: Path, tmp_path: Path) -> No
     tune(SPEC, one_core, work_dir, 16, proposer="experience", memory=str(tmp_path / "memory.sqlite"), seed=1)  # fmt: skip
     artifact = compile_model(load_model(SPEC), one_core, work_dir)
     script = export_script(file, one_core, work_dir)
-    assert "transform.structured.hoist_pad" in script.text
-    assert not any("pack" in reason for reason in script.left_out)
     arrays = inputs([(512, 512), (512, 512)])
     (found,) = run(file.read_text(), arrays, script=script.text)
     np.testing.assert_allclose(found, exact(np.matmul, arrays), rtol=1e-3, atol=1e-3)
