@@ -6,6 +6,9 @@ Its run ids begin with `seed-N/`, N the seed's version that brought them, wherev
 
 from __future__ import annotations
 
+import base64
+import binascii
+import io
 import lzma
 import os
 import re
@@ -22,8 +25,10 @@ from kope_tvm.memory.portable import load_jsonl, write_jsonl
 from kope_tvm.memory.rows import experience_key, measured_secs
 from kope_tvm.memory.store import Store
 
-SEED = Path(__file__).with_name("seed.jsonl.xz")
+SEED = Path(__file__).with_name("seed.jsonl.xz.b64")
 """What ships; where it is missing, memories start empty."""
+_TEXT = ".b64"
+"""A seed as text: a patch and a review of sources carry it."""
 
 _RUN_ID = "seed-{version}/{run_id}"
 _VERSION = re.compile(r"seed-(\d+)/")
@@ -49,9 +54,10 @@ def load_seed(store: Store, path: Path = SEED) -> int:
     Raises UsageError where it is none, StorageError where it cannot be read.
     """
     try:
-        with lzma.open(path, "rt", encoding="utf-8") as file:
-            return load_jsonl(store, file)
-    except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+        data = path.read_bytes()
+        packed = base64.b64decode(data) if path.suffix == _TEXT else data
+        return load_jsonl(store, io.StringIO(lzma.decompress(packed).decode()))
+    except (lzma.LZMAError, binascii.Error, UnicodeDecodeError) as error:
         raise UsageError(
             f"{path}: no seed: {error}; `kope memory seed --make` writes one"
         ) from error
@@ -132,9 +138,11 @@ def _copy_machines(learned: Store, seed: Store) -> None:
 
 def _replace(seed: Store, path: Path) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    text = io.StringIO()
+    write_jsonl(seed, text)
+    data = lzma.compress(text.getvalue().encode(), preset=9 | lzma.PRESET_EXTREME)
     try:
-        with lzma.open(part, "wt", encoding="utf-8", preset=9 | lzma.PRESET_EXTREME) as file:
-            write_jsonl(seed, file)
+        part.write_bytes(base64.encodebytes(data) if path.suffix == _TEXT else data)
         part.replace(path)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror or error}; give a place to write") from error

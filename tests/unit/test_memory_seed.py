@@ -64,8 +64,11 @@ def test_a_failure_of_each_code_ships_and_no_cheat() -> None:
     assert _states(worth_shipping(given)) == {"f", "h"}
 
 
-def test_a_seed_says_its_version_and_the_next_one_keeps_what_it_brought(tmp_path: Path) -> None:
-    path = tmp_path / "seed.jsonl.xz"
+@pytest.mark.parametrize("name", ["seed.jsonl.xz", "seed.jsonl.xz.b64"])
+def test_a_seed_says_its_version_and_the_next_one_keeps_what_it_brought(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
     first, second = (
         replace(FIRST, state="a", at=1.0),
         replace(FIRST, state="b", at=2.0, task_key="t2"),
@@ -115,6 +118,16 @@ def test_what_was_carried_over_still_knows_from_what_and_folders_stay_at_home(
         found = {one.state: one for one in store.experiences()}
     assert found["b"].source == experience_key(found["a"])
     assert found["b"].reason == "no such file: libx.so"
+
+
+def test_a_seed_as_text_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "seed.jsonl.xz.b64"
+    with _learned(tmp_path, FIRST) as learned:
+        add_to_seed(learned, path)
+    assert max(map(len, path.read_text(encoding="ascii").splitlines())) <= 76
+    path.write_text("abc", encoding="ascii")
+    with Store.open("sqlite://") as store, pytest.raises(UsageError, match="no seed"):
+        load_seed(store, path)
 
 
 def test_a_file_that_is_no_seed_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import lzma
 import re
 
@@ -34,7 +35,7 @@ def test_it_was_learned_on_machines_of(isa: str, shipped: list[Experience]) -> N
 
 def test_it_holds_nothing_suspicious_and_no_path(shipped: list[Experience]) -> None:
     assert not [one for one in shipped if one.suspicious]
-    text = lzma.decompress(SEED.read_bytes()).decode()
+    text = lzma.decompress(base64.b64decode(SEED.read_bytes())).decode()
     assert _PLACE.search(text) is None
 
 

@@ -32,7 +32,7 @@ class Seeded:
     "--make",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Tune a suite, and add what was learned to FILE (.jsonl.xz).",
+    help="Tune a suite, and add what was learned to FILE (.jsonl.xz, or as text .jsonl.xz.b64).",
 )
 @click.option("--target", default="host", show_default=True, metavar="NAME", help="For --make.")
 @click.option("--trials", type=click.IntRange(min=1), default=48, show_default=True)
