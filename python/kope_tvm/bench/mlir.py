@@ -21,7 +21,7 @@ from kope_tvm.mlir.function import Function
 from kope_tvm.mlir.script_proposers import ScriptTrial, Search
 from kope_tvm.mlir.script_tuning import ScriptTuning, mlir_toolchain
 
-MODULES = Path(__file__).parent / "mlir_modules"
+MODULES = Path(__file__).parent / "mlir_suite"
 _TARGET = "host"
 _TURNS = 3
 _REPEAT = 5
