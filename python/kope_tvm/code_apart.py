@@ -15,9 +15,9 @@ from tvm import IRModule, ir, relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
+from kope_tvm.call_tir import called_name
 from kope_tvm.code_form import CodeForm, form_of
 
-_CALL = "relax.call_tir"
 _LIBRARIES = "external_mods"
 _SUFFIX = "_apart"
 
@@ -85,7 +85,7 @@ class _Calls(PyExprMutator):
     def visit_call_(self, call: ir.Call) -> relax.Expr:
         """A call of the library's function, in place of one of the module's."""
         seen = super().visit_call_(call)
-        if seen.op != ir.Op.get(_CALL) or str(seen.args[0].name_hint) not in self.names:
+        name = called_name(seen)
+        if name not in self.names:
             return seen
-        name = str(seen.args[0].name_hint) + _SUFFIX
-        return relax.call_dps_packed(name, seen.args[1], list(seen.ty_args))
+        return relax.call_dps_packed(name + _SUFFIX, seen.args[1], list(seen.ty_args))

@@ -7,7 +7,7 @@ ordinary records; whoever does not know them compiles the function as the target
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,10 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.target import Target, codegen
 from tvm.tirx import PrimFunc
 
-from kope_tvm.space import Space
+from kope_tvm.space import FORMS, TUNING, VECTORS, Space
 
-KEYS = {"tuning": "kope.tuning", "vectors": "kope.vectors"}
-"""Annotations by what `TargetSpec.code_choices` leaves to a search; 0 is as the target says."""
-_ODDS = {"tuning": (0.5, 0.5), "vectors": (0.9, 0.1)}
+_KNOBS = {"tuning": (TUNING, (0.5, 0.5)), "vectors": (VECTORS, (0.9, 0.1))}
+"""Annotation and odds of each of `TargetSpec.code_choices`; 0 is as the target says."""
 _SCALABLE = "v"
 _GENERIC = "generic"
 
@@ -51,7 +50,11 @@ class CodeForm:
 
 def form_of(func: PrimFunc) -> CodeForm:
     """What a function's blocks ask for."""
-    return CodeForm(*(any(_asked(func, key)) for key in KEYS.values()))
+    blocks: list[Any] = []
+    tvm_ffi.structural_walk(func.body, [(SBlock, blocks.append)], order="pre")
+    notes = [block.annotations for block in blocks]
+    asked = {key for each in notes for key in FORMS if int(each.get(key, 0))}
+    return CodeForm(is_generic=TUNING in asked, is_scalable=VECTORS in asked)
 
 
 def form_of_all(funcs: Iterable[PrimFunc]) -> CodeForm:
@@ -63,21 +66,15 @@ def form_of_all(funcs: Iterable[PrimFunc]) -> CodeForm:
 def leave_open(sch: Schedule, choices: Iterable[str]) -> None:
     """Make knobs of the choices, at what the target says."""
     for name in choices:
-        value = sch.sample_categorical((0, 1), _ODDS[name], decision=0)
-        sch.annotate(sch.get_sblock("root"), KEYS[name], value)
+        key, odds = _KNOBS[name]
+        value = sch.sample_categorical((0, 1), odds, decision=0)
+        sch.annotate(sch.get_sblock("root"), key, value)
 
 
 def generically(space: Space) -> Space | None:
     """The space ordered for no core in particular; None where that is no knob of it."""
-    knob = space.forms.get(KEYS["tuning"])
+    knob = space.forms.get(TUNING)
     return space.turned({knob.index: 1}) if knob else None
-
-
-def _asked(func: PrimFunc, key: str) -> Iterator[bool]:
-    blocks: list[Any] = []
-    tvm_ffi.structural_walk(func.body, [(SBlock, blocks.append)], order="pre")
-    for block in blocks:
-        yield bool(int(block.annotations.get(key, 0)))
 
 
 def _is_riscv(target: Target) -> bool:

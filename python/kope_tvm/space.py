@@ -17,7 +17,10 @@ from typing import Any
 Value = int | tuple[int, ...]
 
 _POSTPROC = "EnterPostproc"
-_FORM = "kope."
+TUNING = "kope.tuning"
+VECTORS = "kope.vectors"
+FORMS = frozenset({TUNING, VECTORS})
+"""Annotations that say what differs from the target string; see `code_form`."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Space:
         return {
             attrs[0]: knobs[owners[inputs[1]]]
             for kind, inputs, attrs, _ in self.instructions
-            if kind == "Annotate" and attrs[0].startswith(_FORM) and inputs[1] in owners
+            if kind == "Annotate" and attrs[0] in FORMS and inputs[1] in owners
         }
 
     @cached_property

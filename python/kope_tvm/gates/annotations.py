@@ -7,6 +7,7 @@ from kope_tvm import static_checks
 from kope_tvm.candidate import Candidate
 from kope_tvm.imported_code import IMPORT_LLVM, is_of_intrinsics
 from kope_tvm.outcome import Verdict, accept, refuse
+from kope_tvm.space import FORMS
 from kope_tvm.task import Task
 from kope_tvm.untuned import of_untuned, scheduled_func
 
@@ -15,8 +16,7 @@ _HINTS = frozenset(
         "auto_copy",
         "buffer_dim_align",
         "double_buffer_scope",
-        "kope.tuning",
-        "kope.vectors",
+        *FORMS,
         "local_stage",
         "pragma_auto_unroll_max_step",
         "pragma_loop_partition_hint",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -40,7 +41,7 @@ class Packs:
             return place
         found = dict(place.copies)
         for block in _alone(nodes):
-            operand = _operand(self.func, block, root)
+            operand = self._operand(block, root)
             if operand is not None:
                 found[block] = Copy(operand, place.loops, place.sizes)
         return replace(place, copies=tuple(found.items()))
@@ -58,34 +59,33 @@ class Packs:
                 self.said.add(block)
         return place
 
+    def _operand(self, copy: str, reader: TunedOp) -> int | None:
+        """Which input of an operation the block `copy` stands for.
+
+        None where it is no copy of a parameter, where inputs cannot be told apart by the dimensions
+        that index them, or where operands are no float32.
+        """
+        made, read = self._blocks.get(copy), self._blocks.get(reader.stage.block)
+        if made is None or read is None or not _is_copy(made, self.func):
+            return None
+        pairs = zip(read.iter_vars, reader.source.dims, strict=False)
+        dims = _indexed_by(made.body.buffer, read, {hash(it.var): dim for it, dim in pairs})
+        if not dims or not _is_float(read) or reader.source.reads.count(dims) != 1:
+            return None
+        return reader.source.reads.index(dims)
+
+    @cached_property
+    def _blocks(self) -> dict[str, Any]:
+        """By name."""
+        found: list[Any] = []
+        tvm_ffi.structural_walk(self.func.body, [(s_tir.SBlock, found.append)], order="pre")
+        return {str(block.name_hint): block for block in found}
+
 
 def _alone(nodes: Sequence[Loop | Stage]) -> list[str]:
     """The blocks of nests that hold one block each."""
     stages = [list(node.stages()) if isinstance(node, Loop) else [node] for node in nodes]
     return [each[0].block for each in stages if len(each) == 1]
-
-
-def _operand(func: tirx.PrimFunc, copy: str, reader: TunedOp) -> int | None:
-    """Which input of an operation the block `copy` stands for.
-
-    None where it is no copy of a parameter, where inputs cannot be told apart by the dimensions
-    that index them, or where operands are no float32.
-    """
-    blocks = _blocks(func)
-    made, read = blocks.get(copy), blocks.get(reader.stage.block)
-    if made is None or read is None or not _is_copy(made, func):
-        return None
-    pairs = zip(read.iter_vars, reader.source.dims, strict=False)
-    dims = _indexed_by(made.body.buffer, read, {hash(it.var): dim for it, dim in pairs})
-    if not dims or not _is_float(read) or reader.source.reads.count(dims) != 1:
-        return None
-    return reader.source.reads.index(dims)
-
-
-def _blocks(func: tirx.PrimFunc) -> dict[str, Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(func.body, [(s_tir.SBlock, found.append)], order="pre")
-    return {str(block.name_hint): block for block in found}
 
 
 def _is_copy(block: Any, func: tirx.PrimFunc) -> bool:

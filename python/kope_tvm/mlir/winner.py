@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 from tvm import tirx
@@ -61,6 +62,10 @@ class Winner:
     _unrolled: list[tuple[Handle, int]] = field(default_factory=list)
     """Loops that are to be gone in the end, the outermost first, and how often they turn."""
 
+    @cached_property
+    def _nests(self) -> tuple[Loop | Stage, ...]:
+        return nests(self.func)
+
     @property
     def _rests(self) -> Rests:
         return Rests(self.text, self.left_out, self.has_masks)
@@ -74,15 +79,15 @@ class Winner:
             by_op.setdefault(source.op, []).append((source.which, name))
         for op, found in by_op.items():
             self.text.name_operations(where, op, dict(found))
-        for nest in nests(self.func):
+        for nest in self._nests:
             members = self._members(nest) if isinstance(nest, Loop) else []
             if members and isinstance(nest, Loop):
                 root = members[-1]
                 handle = self.text.match(root.name, where)
                 for part, extents in self._rests.parts(nest, root, handle):
                     place = Place(part, where, extents)
-                    self._descend(nest, root, self._packs.noted(nests(self.func), root, place))
-        for nest in nests(self.func):
+                    self._descend(nest, root, self._packs.noted(self._nests, root, place))
+        for nest in self._nests:
             self._note(nest)
         for loop, turns in reversed(self._unrolled):
             self.text.unroll(loop, turns)
@@ -116,7 +121,7 @@ class Winner:
 
     def _stages(self) -> Iterator[Stage]:
         """All blocks of the function, in order."""
-        for nest in nests(self.func):
+        for nest in self._nests:
             yield from nest.stages() if isinstance(nest, Loop) else (nest,)
 
     def _descend(self, loop: Loop, root: TunedOp, place: Place) -> None:

@@ -12,6 +12,7 @@ from tvm import IRModule, ir, relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
+from kope_tvm.call_tir import called_name
 from kope_tvm.prepack.split import Split, split
 
 _HOST = {"kind": "llvm"}
@@ -50,15 +51,11 @@ def _calls(entry: relax.Function) -> dict[str, list[ir.Call]]:
     found: dict[str, list[ir.Call]] = {}
 
     def visit(expr: Any) -> None:
-        if _is_call_tir(expr):
-            found.setdefault(str(expr.args[0].name_hint), []).append(expr)
+        if name := called_name(expr):
+            found.setdefault(name, []).append(expr)
 
     relax.analysis.post_order_visit(entry, visit)
     return found
-
-
-def _is_call_tir(expr: Any) -> bool:
-    return isinstance(expr, ir.Call) and expr.op == ir.Op.get("relax.call_tir")
 
 
 def _split(mod: IRModule, name: str, calls: Sequence[ir.Call]) -> Split | None:
@@ -124,7 +121,7 @@ class _Calls(PyExprMutator):
 
     def visit_call_(self, call: ir.Call) -> relax.Expr:
         """The same call of the rest of its function."""
-        name = str(call.args[0].name_hint) if _is_call_tir(call) else ""
+        name = called_name(call)
         if name not in self.splits:
             return super().visit_call_(call)
         found, given = self.splits[name], list(call.args[1].fields)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from kope_tvm.space import Knob, Space
+from kope_tvm.space import TUNING, VECTORS, Knob, Space
 
 _MARKS = {"Unroll": "unrolled", "Vectorize": "vectorized", "Parallel": "parallel"}
 _MADE_BY = {
@@ -18,8 +18,8 @@ _MADE_BY = {
     "DecomposeReduction": "init of", "GetConsumers": "consumer of", "GetProducers": "producer of",
 }  # fmt: skip
 _ANNOTATED = {
-    "kope.tuning": "0 tuned to the core, 1 generic",
-    "kope.vectors": "1 scalable vectors",
+    TUNING: "0 tuned to the core, 1 generic",
+    VECTORS: "1 scalable vectors",
 }
 _PART = "inner"
 _MAX_OPTIONS = 12

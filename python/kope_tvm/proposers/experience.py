@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from kope_tvm.code_form import KEYS
 from kope_tvm.context import Context, Trial
 from kope_tvm.memory.experience import Experience as Remembered
 from kope_tvm.memory.experience import Recalled
@@ -25,7 +24,7 @@ from kope_tvm.proposal import (
     space_of,
 )
 from kope_tvm.seat import Seat
-from kope_tvm.space import Knob, Space, Value, difference, neighbours
+from kope_tvm.space import TUNING, VECTORS, Knob, Space, Value, difference, neighbours
 from kope_tvm.transfer import Transfer
 from kope_tvm.turns import Turns
 from kope_tvm.workbench import Workbench, trace_text
@@ -35,7 +34,7 @@ _NUM_PARENTS = 3
 
 _NUM_TRANSITIONS = 256
 
-_RANKS = {KEYS["tuning"]: -1, KEYS["vectors"]: 1}
+_RANKS = {TUNING: -1, VECTORS: 1}
 """Of the guesses for a K1 every third gained by the former; the latter cost 1.5 times and more."""
 
 _WORTH_REPLAYING = 0.8
