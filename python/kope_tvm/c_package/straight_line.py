@@ -21,10 +21,9 @@ from kope_tvm.c_package.plan import (
     Step,
     num_bytes,
 )
+from kope_tvm.call_tir import called_name
 from kope_tvm.errors import UsageError
 from kope_tvm.tensor_spec import TensorSpec
-
-_CALL_TIR = "relax.call_tir"
 
 
 @dataclass(frozen=True)
@@ -112,14 +111,13 @@ class _Walk:
         return found
 
     def _call(self, expr: Any) -> Any:
-        is_call = isinstance(expr, relax.Call) and getattr(expr.op, "name", "") == _CALL_TIR
-        if not is_call or len(expr.args) != 2:
+        kernel = called_name(expr)
+        if not kernel or len(expr.args) != 2:
             said = str(expr).strip().splitlines()[-1]
             raise UsageError(
                 f"{self.model}: {said!r} has no C: expected calls of PrimFuncs with fixed shapes "
                 "only; `kope compile` builds such a model for TVM's runtime"
             )
-        kernel = str(expr.args[0].name_hint)
         taken = tuple(_flat(self.value(expr.args[1])))
         results = tuple(self._made(each) for each in _types(expr.ty))
         self.steps.append(Step(kernel, (*taken, *results)))

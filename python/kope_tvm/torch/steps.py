@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from tvm import IRModule, ir, relax
 
-_CALL = ir.Op.get("relax.call_tir")
+from kope_tvm.call_tir import called_name
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ class _Reader:
             self._tuples[name] = value
         elif isinstance(value, relax.Var):
             self._places[name] = self._place(value)
-        elif isinstance(value, ir.Call) and value.op == _CALL and len(value.args) == 2:
+        elif (called := called_name(value)) and len(value.args) == 2:
             places = [self._place(each) for each in value.args[1].fields]
             self._places[name] = ("step", len(self._calls))
-            self._calls.append((str(value.args[0].name_hint), places, binding.var.ty))
+            self._calls.append((called, places, binding.var.ty))
         else:
             raise _OtherError
 
