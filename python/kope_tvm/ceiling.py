@@ -30,11 +30,13 @@ class Ceiling:
             return 0.0
         return self._roof.secs(features)
 
-    def measure(self, say: Callable[[str], None]) -> None:
-        """Have it known."""
-        if self._roof is None:
-            say(_SAID)
-            self._roof = measured_roof(self._pool, self._target, self._home)
+    def measure(self, say: Callable[[str], None]) -> bool:
+        """Have it known; whether it was not."""
+        if self._roof is not None:
+            return False
+        say(_SAID)
+        self._roof = measured_roof(self._pool, self._target, self._home)
+        return True
 
     def doubt(self, say: Callable[[str], None]) -> bool:
         """Measure it again, once a session; whether that was done.
@@ -49,8 +51,13 @@ class Ceiling:
         self._roof = measured_again(self._roof, self._pool, self._target, self._home)
         return True
 
-    def raise_to(self, features: Features, secs: float) -> None:
-        """The best ever seen is the roof: a right function above it shows that it was too low."""
-        if self._roof is not None and 0 < secs < self._roof.secs(features):
-            self._roof = self._roof.raised(features, secs)
-            kept_roof(self._roof, self._target, self._home)
+    def raise_to(self, features: Features, secs: float) -> bool:
+        """The best ever seen is the roof: a right function above it shows that it was too low.
+
+        Whether it was.
+        """
+        if self._roof is None or not 0 < secs < self._roof.secs(features):
+            return False
+        self._roof = self._roof.raised(features, secs)
+        kept_roof(self._roof, self._target, self._home)
+        return True

@@ -28,6 +28,8 @@ class PoolDevice:
     hopeless_secs: float | None = None
     prove_secs: float | None = None
     """None: what beats the best so far is proved."""
+    is_last: bool = True
+    """What it measures is not measured once more."""
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[tuple[int, Measurement]]:
         """What is faster than the machine is not called so until the machine was asked again."""
@@ -52,6 +54,7 @@ class PoolDevice:
             hopeless_secs=self.hopeless_secs,
             prove_secs=self.prove_secs,
             floor_secs=self.floor_secs(),
+            is_last=self.is_last,
         )
         for found in found_all:
             self.spend(time.perf_counter() - began)

@@ -80,6 +80,7 @@ class Session:
         self._tunings = [self._tuning(bench, gates) for bench in self._benches]
         self._comparisons: dict[int, Comparison | None] = {}
         self._ceiling = Ceiling(means.pool, tasks[0].target, means.home)
+        self._show_roof()
         self._progress: Progress = SilentProgress()
         self._measure_secs = 0.0
         self._first_trial_secs = 0.0
@@ -150,8 +151,9 @@ class Session:
                 self._comparisons[index] = self._ledger.comparison(tuning.task)
                 continue
             self._ensure_roof()
-            device = replace(self._device(index), prove_secs=math.inf, hopeless_secs=None)
-            plain = replace(self._device(index), prove_secs=0.0, floor_secs=lambda: 0.0)
+            turns = replace(self._device(index), is_last=False)
+            device = replace(turns, prove_secs=math.inf, hopeless_secs=None)
+            plain = replace(turns, prove_secs=0.0, floor_secs=lambda: 0.0)
             settlement = Settlement(tuning, bench, self._ledger, device, plain)
             self._comparisons[index] = settlement.settle()
 
@@ -194,10 +196,12 @@ class Session:
 
     def _ensure_roof(self) -> None:
         began = time.perf_counter()
-        self._ceiling.measure(self._progress.note)
+        is_fresh = self._ceiling.measure(self._progress.note)
         self._spend(time.perf_counter() - began)
-        for tuning in self._tunings:
-            self._raise_roof(tuning, tuning.baseline_secs)
+        if is_fresh:
+            for tuning in self._tunings:
+                self._ceiling.raise_to(tuning.task.features, tuning.baseline_secs)
+            self._show_roof()
 
     def _doubt_roof(self) -> bool:
         """Have the roof measured anew, once; whether it was."""
@@ -208,8 +212,8 @@ class Session:
         return is_fresh
 
     def _raise_roof(self, tuning: Tuning, secs: float) -> None:
-        self._ceiling.raise_to(tuning.task.features, secs)
-        self._show_roof()
+        if self._ceiling.raise_to(tuning.task.features, secs):
+            self._show_roof()
 
     def _show_roof(self) -> None:
         for each in self._tunings:

@@ -25,6 +25,8 @@ class Asked:
     prove_secs: float | None
     """None: what beats the best so far is proved."""
     floor_secs: float
+    keeps: bool = False
+    """They will be measured again: their code is kept."""
 
     @property
     def prove_below(self) -> float:

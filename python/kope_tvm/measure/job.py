@@ -18,6 +18,8 @@ from kope_tvm.measure.policy import Allowed
 from kope_tvm.outcome import Measurement
 
 CHECK = b"check"
+CHECK_FORKED = b"forks"
+"""Likewise, but in a fork, so that the code it built is there for another turn."""
 TIME = b"time"
 """The words a child waits for: it has built, it has checked. With the second come the time below
 which it is checked on every case, and the best's.
@@ -171,9 +173,14 @@ class Answer:
     """Not the end: the board it waited for is now its own."""
     is_timed: bool = False
     """Not the end either: what is left to do takes little of the device."""
+    is_parked: bool = False
+    """The fork that measured has gone: another may."""
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
+
+
+_FLAGS = ("is_built", "has_board", "is_timed", "is_parked")
 
 
 def decode_answer(packet: bytes) -> Answer:
@@ -186,5 +193,5 @@ def decode_answer(packet: bytes) -> Answer:
     arguments = decode_arguments(fields["arguments"])
     row["is_proven"] = bool(row["is_proven"])
     cases = decode_cases(fields["cases"])
-    flags = (bool(fields[name]) for name in ("is_built", "has_board", "is_timed"))
+    flags = (bool(fields[name]) for name in _FLAGS)
     return Answer(Measurement(**row), arguments, cases, str(fields["notice"]), *flags)

@@ -6,6 +6,7 @@ Past its limit a process is let go on only while it wants a core and has had lit
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -35,20 +36,34 @@ class Patience:
 
 
 def _cpu_secs(pid: int) -> float:
-    """User and system time of all threads; 0 where the process has gone."""
+    """User and system time of all threads and of the forks; 0 where the process has gone."""
     fields = _stat_fields(Path(f"/proc/{pid}/stat"))
     if not fields:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    own_secs = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return own_secs + sum(map(_cpu_secs, _forks(pid)))
 
 
 def _wants_a_core(pid: int) -> bool:
     """Whether any thread is runnable, or waits for a page; none of a process that has gone is."""
+    states = [_stat_fields(thread / "stat")[:1] for thread in _threads(pid)]
+    return ["R"] in states or ["D"] in states or any(map(_wants_a_core, _forks(pid)))
+
+
+def _forks(pid: int) -> list[int]:
+    """Living children of the process."""
+    found: list[int] = []
+    for thread in _threads(pid):
+        with contextlib.suppress(OSError):
+            found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def _threads(pid: int) -> list[Path]:
     try:
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        return list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
-        return False
-    return any(_stat_fields(thread / "stat")[:1] in (["R"], ["D"]) for thread in threads)
+        return []
 
 
 def _stat_fields(stat: Path) -> list[str]:

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING
 
 from kope_tvm.boards import Met
 from kope_tvm.errors import TargetError
-from kope_tvm.measure import health, image, stages
+from kope_tvm.measure import health, stages
 from kope_tvm.measure.asked import Asked, quarantined, without_reference
 from kope_tvm.measure.config import MeasureConfig
 from kope_tvm.measure.job import Answer, Job
 from kope_tvm.measure.processes import ZygoteDiedError
-from kope_tvm.measure.references import OTHER_SEEDS, Known, References, module_json
+from kope_tvm.measure.references import References, module_json
 from kope_tvm.measure.shared import Shared
 from kope_tvm.measure.stages import Candidate
+from kope_tvm.measure.untuned import Untuned
 from kope_tvm.measure.workers import Workers
 from kope_tvm.outcome import Measurement
 from kope_tvm.performance import in_doubt
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from tvm import IRModule
 
 MAX_PARKED = 16
-REFERENCE_STRETCH = 10.0
-"""The untuned function may take this many times a candidate's limit: it has no schedule."""
 
 
 class Pool:
@@ -62,11 +61,11 @@ class Pool:
         self._met = met
         self._board = Shared(met.place) if met else None
         self._config = config
-        self._log = log
         is_elsewhere = met is not None or self._is_gpu
         cores = os.cpu_count() or 1 if is_elsewhere else spec.tvm_target.get("num-cores", 1)
         self._workers = Workers(int(str(cores)), log)
-        self._references = References()
+        board = self._board.board if self._board else None
+        self._untuned = Untuned(spec, config, self._workers, board, log, References())
 
     def __enter__(self) -> Pool:
         return self
@@ -91,7 +90,7 @@ class Pool:
     def close(self) -> None:
         """End every process and free every image."""
         self._workers.close()
-        self._references.free()
+        self._untuned.references.free()
         if self._board:
             self._board.close()
 
@@ -102,11 +101,11 @@ class Pool:
 
     def baseline(self, mod: str | bytes | IRModule) -> Measurement:
         """The untuned module's time; measured once, its outputs kept to check candidates with."""
-        return self._reference(module_json(mod)).measurement
+        return self._untuned.known(module_json(mod)).measurement
 
     def notice(self, mod: str | bytes | IRModule) -> str:
         """What checking candidates against the untuned module cannot tell; empty where all."""
-        return self._reference(module_json(mod)).notice
+        return self._untuned.known(module_json(mod)).notice
 
     def measure(
         self,
@@ -116,6 +115,7 @@ class Pool:
         hopeless_secs: float | None = None,
         prove_secs: float | None = None,
         floor_secs: float = 0.0,
+        is_last: bool = True,
     ) -> Iterator[tuple[int, Measurement]]:
         """Each module's index and outcome as soon as it is known.
 
@@ -123,17 +123,19 @@ class Pool:
         expected before and after timing; without, a wrong candidate is timed like a right one. One
         whose first call takes longer than `hopeless_secs` is timed by that call. One that takes
         less than `prove_secs` is checked on every case: by default one that beats the best
-        candidate of the reference so far. None is faster than `floor_secs`.
+        candidate of the reference so far. None is faster than `floor_secs`. What is not measured
+        for the last time keeps its code for a while.
         """
         checked = None
         if reference is not None and self._config.check:
-            checked = self._reference(module_json(reference))
+            checked = self._untuned.known(module_json(reference))
             if checked.image_fd is None:
                 failure = without_reference(checked.measurement)
                 yield from ((index, failure) for index in range(len(mods)))
                 return
         waiting = deque(Candidate(index, module_json(mod)) for index, mod in enumerate(mods))
-        given = Asked(checked, hopeless_secs, prove_secs, floor_secs)
+        keeps = not is_last and self._board is None and not self._is_gpu
+        given = Asked(checked, hopeless_secs, prove_secs, floor_secs, keeps)
         while waiting:
             chunk = [waiting.popleft() for _ in range(min(MAX_PARKED, len(waiting)))]
             yield from self._chunk(chunk, waiting, given)
@@ -168,23 +170,27 @@ class Pool:
     ) -> Iterator[tuple[Candidate, Measurement]]:
         checked = given.checked
         image_fd = checked.image_fd if checked else None
-        job = replace(self._job(checked), hopeless_secs=given.hopeless_secs)
+        job = replace(self._untuned.job(checked), hopeless_secs=given.hopeless_secs)
+        parked = self._workers.parked
         try:
-            yield from self._build(chunk, job, image_fd)
+            for candidate in chunk:
+                parked.take(candidate, job, keeps=given.keeps)
+            fresh = [candidate for candidate in chunk if not candidate.worker]
+            yield from self._build(fresh, job, image_fd)
             built = [candidate for candidate in chunk if candidate.worker]
             for candidate, answer in self._run(built, given):
                 yield candidate, in_doubt(answer.measurement, given.floor_secs)
         finally:
             for candidate in chunk:
-                self._workers.drop(candidate)
+                self._workers.leave(candidate, job)
 
     def _is_well(self) -> bool:
-        known = self._make_reference(health.plain_module(), self._config.seed)
+        known = self._untuned.make(health.plain_module(), self._config.seed)
         if known.image_fd is None:
             return False
         candidate = Candidate(0, known.module)
         try:
-            for _ in self._build([candidate], self._job(known), known.image_fd):
+            for _ in self._build([candidate], self._untuned.job(known), known.image_fd):
                 return False
             limit_secs = self._spec.limits.run_secs
             return stages.run(self._workers.living(), candidate, limit_secs).measurement.ok
@@ -229,7 +235,7 @@ class Pool:
         is_doubted = measurement.is_proven or given.doubts(measurement)
         fresh = replace(candidate, worker=None, is_busy=False)
         try:
-            reference = self._other_inputs(given.checked) if is_doubted else given.checked
+            reference = self._untuned.of_other_inputs(given.checked) if is_doubted else given.checked
             if reference.image_fd is None:
                 return measurement
             again = replace(given, checked=reference, prove_secs=math.inf, hopeless_secs=None)
@@ -243,12 +249,6 @@ class Pool:
             return Measurement(stage="check", code=code, error=f"proving it: {error}")
         return measurement
 
-    def _other_inputs(self, checked: Known) -> Known:
-        """The same function's reference of other seeds."""
-        if checked.again is None:
-            checked.again = self._make_reference(checked.module, self._config.seed + OTHER_SEEDS)
-        return checked.again
-
     def _build(
         self, candidates: Sequence[Candidate], job: Job, image_fd: int | None
     ) -> Iterator[tuple[Candidate, Measurement]]:
@@ -260,62 +260,3 @@ class Pool:
             num_parallel=self._workers.num_cores,
             limit_secs=self._spec.limits.build_secs,
         )
-
-    def _job(self, checked: Known | None, *, is_reference: bool = False) -> Job:
-        """A job of the pool's own config."""
-        return Job(
-            target=dict(self._spec.tvm_target),
-            config=self._config,
-            memory_bytes=self._spec.limits.memory_bytes,
-            is_reference=is_reference,
-            arguments=checked.arguments if checked else (),
-            cases=checked.cases if checked else (),
-            place=self._board.board if self._board else None,
-        )
-
-    def _reference(self, module: bytes) -> Known:
-        known = self._references.get(module)
-        if known is not None:
-            return known
-        try:
-            known = self._make_reference(module, self._config.seed)
-        except ZygoteDiedError as error:
-            self._workers.bury(error)
-            known = self._make_reference(module, self._config.seed)
-        if known.notice:
-            self._log.warning("checking this task: %s", known.notice)
-        self._references.keep(known)
-        return known
-
-    def _make_reference(self, module: bytes, seed: int) -> Known:
-        image_fd = image.create()
-        try:
-            answer = self._run_reference(Candidate(0, module), image_fd, seed)
-        except BaseException:
-            os.close(image_fd)
-            raise
-        if not answer.measurement.ok:
-            os.close(image_fd)
-            return Known(module, answer.measurement)
-        image.seal(image_fd)
-        size = os.fstat(image_fd).st_size
-        return Known(
-            module,
-            answer.measurement,
-            answer.arguments,
-            answer.cases,
-            answer.notice,
-            image_fd=image_fd,
-            image_bytes=size,
-        )
-
-    def _run_reference(self, candidate: Candidate, image_fd: int, seed: int) -> Answer:
-        config = replace(self._config, seed=seed)
-        job = replace(self._job(None, is_reference=True), config=config)
-        try:
-            for _, failure in self._build([candidate], job, image_fd):
-                return Answer(failure)
-            limit_secs = REFERENCE_STRETCH * self._spec.limits.run_secs
-            return stages.run(self._workers.living(), candidate, limit_secs)
-        finally:
-            self._workers.drop(candidate)

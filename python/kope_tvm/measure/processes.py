@@ -46,6 +46,8 @@ class Worker:
         self.timed_out = False
         self.awaits_board = False
         """Its time starts when it has one."""
+        self.has_hung_up = False
+        """Nothing more comes from it; it ends."""
         self._sock = sock
         self._stderr_fd = stderr_fd
 
@@ -152,12 +154,13 @@ class ZygoteClient:
     def poll(self, timeout_secs: float) -> None:
         """Wait for anything to happen, and note it in the workers it happened to."""
         poller = select.poll()
-        by_fd = {worker.fileno(): worker for worker in self._workers.values()}
+        talking = [each for each in self._workers.values() if not each.has_hung_up]
+        by_fd = {worker.fileno(): worker for worker in talking}
         for fd in (self._control.fileno(), *by_fd):
             poller.register(fd, select.POLLIN)
         ready = {fd for fd, _ in poller.poll(timeout_secs * 1000)}
         for fd in ready & by_fd.keys():
-            by_fd[fd].receive()
+            by_fd[fd].has_hung_up = not by_fd[fd].receive()
         if self._control.fileno() in ready:
             self._listen()
         elif not self._is_ready and time.monotonic() - self._started > START_SECS:

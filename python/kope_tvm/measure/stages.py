@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kope_tvm.measure.job import CHECK, TIME, Answer, Job
+from kope_tvm.measure.job import CHECK, CHECK_FORKED, TIME, Answer, Job
 from kope_tvm.measure.patience import Patience
 from kope_tvm.measure.processes import Worker, ZygoteClient
 from kope_tvm.outcome import Measurement
@@ -32,6 +32,8 @@ class Candidate:
     build_secs: float = 0.0
     is_busy: bool = False
     """The compiler or the device works on it: a death of the zygote may be its fault."""
+    keeps: bool = False
+    """Measured in a fork of its process, which is kept for another turn."""
     num_deaths: int = 0
 
 
@@ -75,7 +77,7 @@ def run(
     prove_secs: float = math.inf,
     best_secs: float = math.inf,
 ) -> Answer:
-    """Let a parked candidate measure; its process has gone when this returns.
+    """Let a parked candidate measure; its process has gone when this returns, or its fork has.
 
     One that takes less than `prove_secs` is checked on every case, one not much more than
     `best_secs` on a second.
@@ -88,11 +90,12 @@ def run(
     worker.say(b"%s %.9g %.9g" % (TIME, prove_secs, best_secs))
     while (answer := _look(zygote, worker, limit_secs, "run")) is None:
         _wait(zygote, [worker])
+    if answer.is_parked:  # Its fork left without a word.
+        answer, candidate.keeps = Answer(_ended(worker, "run", limit_secs)), False
+        zygote.kill(worker)
     if following:
         _checking(following)
-    _await_exit(zygote, worker)
-    candidate.is_busy, candidate.worker = False, None
-    worker.close()
+    _leave(zygote, candidate)
     device_secs = time.perf_counter() - started
     measurement = replace(
         answer.measurement, build_secs=candidate.build_secs, device_secs=device_secs
@@ -138,11 +141,18 @@ def run_beside(
 
 def _left(zygote: ZygoteClient, candidate: Candidate, answer: Answer) -> Answer:
     """The candidate's answer, its process gone."""
-    worker = _checking(candidate)
-    _await_exit(zygote, worker)
-    candidate.is_busy, candidate.worker = False, None
-    worker.close()
+    _leave(zygote, candidate)
     return replace(answer, measurement=replace(answer.measurement, build_secs=candidate.build_secs))
+
+
+def _leave(zygote: ZygoteClient, candidate: Candidate) -> None:
+    """Let what measured go; a candidate that keeps its process may be measured again."""
+    worker = _checking(candidate)
+    is_parked = _await_exit(zygote, worker, is_parked=candidate.keeps)
+    candidate.is_busy = False
+    if not is_parked:
+        candidate.worker = None
+        worker.close()
 
 
 def _checking(candidate: Candidate) -> Worker:
@@ -152,17 +162,21 @@ def _checking(candidate: Candidate) -> Worker:
         raise ValueError(f"candidate {candidate.index} was not built, or has run")
     if not candidate.is_busy:
         candidate.is_busy = True
-        worker.say(CHECK)
+        worker.say(CHECK_FORKED if candidate.keeps else CHECK)
     return worker
 
 
-def _await_exit(zygote: ZygoteClient, worker: Worker) -> None:
-    """Until its threads and memory are gone, nothing else may be timed."""
+def _await_exit(zygote: ZygoteClient, worker: Worker, *, is_parked: bool) -> bool:
+    """Until its threads and memory are gone, nothing else may be timed; whether it waits parked."""
     deadline = time.monotonic() + _EXIT_SECS
     while worker.exit_code is None:
+        if is_parked and worker.answers:
+            answer = worker.answers.popleft()
+            return answer is not None and answer.is_parked
         if time.monotonic() > deadline:
             zygote.kill(worker)
         zygote.poll(_POLL_SECS)
+    return False
 
 
 def _wait(zygote: ZygoteClient, workers: Sequence[Worker]) -> None:

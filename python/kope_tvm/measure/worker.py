@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a forked child does with its one module: build, check, time, answer.
 
-It waits for the word before it checks and before it times.
+It waits for the word before it checks and before it times. Told so, it leaves checking and timing
+to a fork of its own and waits for the word again.
 
 Everything here may be killed at any instruction, and shares its process with native code of
 a candidate's.
@@ -28,7 +29,8 @@ from kope_tvm.llvm_build import build
 from kope_tvm.measure import lift, on_board, signature, timing
 from kope_tvm.measure.check import Check
 from kope_tvm.measure.image import Writer
-from kope_tvm.measure.job import CHECK, Answer, Argument, Job, await_time
+from kope_tvm.measure.forked import is_forked
+from kope_tvm.measure.job import CHECK, CHECK_FORKED, Answer, Argument, Job, await_time
 from kope_tvm.measure.reference import Made, Reference, make_cases
 from kope_tvm.measure.refused import RefusedError
 from kope_tvm.measure.values import random_values
@@ -67,8 +69,22 @@ def work(sock: socket.socket, job: Job, module_fd: int, image_fd: int) -> None:
         return
     build_secs = time.perf_counter() - started
     sock.send(Answer(Measurement(stage="build", build_secs=build_secs), is_built=True).encode())
-    if sock.recv(len(CHECK)) != CHECK:
-        return
+    while (word := sock.recv(len(CHECK))) == CHECK_FORKED:
+        if is_forked():
+            break
+        sock.send(Answer(Measurement(), is_parked=True).encode())
+    if word:
+        _measure_and_answer(sock, job, checked, timed, image_fd, build_secs)
+
+
+def _measure_and_answer(
+    sock: socket.socket,
+    job: Job,
+    checked: _Built,
+    timed: _Built,
+    image_fd: int,
+    build_secs: float,
+) -> None:
     try:
         answer = _measure(sock, job, checked, timed, image_fd)
         if answer:

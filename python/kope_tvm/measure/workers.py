@@ -6,6 +6,8 @@ from __future__ import annotations
 import logging
 import weakref
 
+from kope_tvm.measure.job import Job
+from kope_tvm.measure.parked import Parked
 from kope_tvm.measure.processes import ZygoteClient, ZygoteDiedError
 from kope_tvm.measure.stages import Candidate
 
@@ -16,6 +18,7 @@ class Workers:
     def __init__(self, num_cores: int, log: logging.Logger) -> None:
         self.num_cores = num_cores
         """Builds at a time."""
+        self.parked = Parked(self.drop)
         self._log = log
         self._zygote: ZygoteClient | None = None
         self._num_failed_starts = 0
@@ -29,6 +32,7 @@ class Workers:
 
     def bury(self, error: ZygoteDiedError) -> None:
         """Make way for a new one; where none starts, no candidate is at fault: `error` again."""
+        self.parked.forget()
         was_ready = self._zygote is not None and self._zygote.was_ready
         self._zygote = None
         self._num_failed_starts = 0 if was_ready else self._num_failed_starts + 1
@@ -42,8 +46,16 @@ class Workers:
             self._zygote.forget(candidate.worker)
         candidate.worker = None
 
+    def leave(self, candidate: Candidate, job: Job) -> None:
+        """End its process, or keep it where the candidate is to be measured again."""
+        if candidate.worker and candidate.keeps and not candidate.is_busy:
+            self.parked.keep(candidate, job)
+        else:
+            self.drop(candidate)
+
     def close(self) -> None:
         """End every process."""
+        self.parked.forget()
         if self._zygote:
             self._zygote.close()
             self._zygote = None

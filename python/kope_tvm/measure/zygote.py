@@ -8,7 +8,6 @@ its children and ends when the tuner's end of the control socket closes; they di
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import json
 import os
@@ -20,9 +19,9 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from kope_tvm.measure.forked import end_with
 from kope_tvm.measure.job import MAX_PACKET_BYTES, decode_job
 
-_PR_SET_PDEATHSIG = 1
 _POLL_SECS = 1.0
 
 
@@ -33,7 +32,6 @@ class Zygote:
         self._control = control
         self._pid, self._tuner = os.getpid(), os.getppid()
         self._numbers: dict[int, int] = {}
-        self._libc = ctypes.CDLL(None, use_errno=True)
         self._wakeup, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, _ignore)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -100,9 +98,7 @@ class Zygote:
     def _become_child(self, job: bytes, fds: list[int]) -> None:
         status = 1
         try:
-            self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != self._pid:
-                os._exit(1)
+            end_with(self._pid)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setpgid(0, 0)
