@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from kope_tvm.bench.contender import in_turns
-from kope_tvm.compilation import compile_model, verify_model
+from kope_tvm.compilation import compile_model
 from kope_tvm.errors import KopeError
 from kope_tvm.machine import load_target
 from kope_tvm.model import load_model
+from kope_tvm.model_check import ModelReferences
 from kope_tvm.progress import progress_on, spell_secs
 from kope_tvm.tuning import tune
 
@@ -36,21 +37,19 @@ def _demo(path: Path, folder: Path, console: Console) -> int:
     spec = load_target("host")
     work_dir = folder / "work"
     memory = str(folder / "memory.sqlite")
-    report = tune(
-        path, spec, work_dir, _TRIALS, memory=memory, seed=1, dims=_DIMS, progress=progress_on()
-    )
+    model = load_model(path, dims=_DIMS)
+    report = tune(model, spec, work_dir, _TRIALS, memory=memory, seed=1, progress=progress_on())
     console.print(
         f"{path.name}: {len(report.tasks)} functions, {report.trials} trials "
         f"in {report.wall_secs:.0f} s ({report.failed} failed)"
     )
-    model = load_model(path, dims=_DIMS)
-    tuned = compile_model(model, spec, work_dir)
-    check = verify_model(model, tuned)
+    tuned, untuned = compile_model(model, spec, work_dir), compile_model(model, spec)
+    check = ModelReferences(model, untuned).check(tuned)
     console.print(f"{tuned.coverage}; {check}")
     if not check.ok:
         raise KopeError(f"{path.name}: the tuned model is wrong; {check}")
     files = {"before": folder / "untuned.so", "after": folder / "tuned.so"}
-    compile_model(model, spec).save(files["before"])
+    untuned.save(files["before"])
     tuned.save(files["after"])
     assert model.onnx is not None
     files["ONNX Runtime"] = folder / "model.onnx"

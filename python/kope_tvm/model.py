@@ -47,11 +47,13 @@ class Model:
         return isinstance(self.mod[self.entry], relax.Function)
 
 
-def load_model(spec: str | Path | IRModule, *, dims: Mapping[str, int] = _NO_DIMS) -> Model:
+def load_model(spec: str | Path | IRModule | Model, *, dims: Mapping[str, int] = _NO_DIMS) -> Model:
     """Load an `.onnx`, a TVMScript `.py`, a `.json` IRModule, an `.mlir`, an `op:` or an IRModule.
 
-    `dims` binds dynamic dimensions, by name or as `input.axis`.
+    `dims` binds dynamic dimensions, by name or as `input.axis`. What was loaded stays as it is.
     """
+    if isinstance(spec, Model):
+        return spec
     if isinstance(spec, IRModule):
         return _from_module(spec, "module", dims)
     if isinstance(spec, str) and spec.startswith("op:"):

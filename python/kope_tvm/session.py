@@ -127,9 +127,14 @@ class Session:
 
     def _profile(self) -> None:
         """Every untuned function's time, by which the first trials are shared."""
-        if len(self._tunings) > 1:
-            for index in range(len(self._tunings)):
-                self._ensure_baseline(index)
+        if len(self._tunings) < 2:
+            return
+        began = time.perf_counter()
+        unknown = zip(self._tunings, self._benches, strict=True)
+        self.pool.prepare([bench.mod for tuning, bench in unknown if not tuning.baseline_secs])
+        self._spend(time.perf_counter() - began)
+        for index in range(len(self._tunings)):
+            self._ensure_baseline(index)
 
     def _round_size(self, allocation: Allocation, index: int, trials: Trials, left: int) -> int:
         left -= self._means.rewind if left > self._means.rewind else 0

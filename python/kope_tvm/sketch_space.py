@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,9 @@ _POPULATION = 64
 """Traces an evolution keeps; an eighth of TVM's default, which budgets below 1 000 never fill."""
 
 _GENERATIONS = 3
+
+_CORES = os.cpu_count() or 1
+"""Nothing is measured meanwhile. What it finds depends on measured times, if not on the threads."""
 
 _WARM_UP = 16
 """Measurements before the cost model ranks; with TVM's 100 a short run would rank at random."""
@@ -46,7 +50,7 @@ def sketch_context(mod: IRModule, target: Target, name: str, seed: int) -> Any:
             ),
             task_name=name,
             rand_state=seed,
-            num_threads=1,
+            num_threads=_CORES,
             logger=logger,
         )
 
@@ -56,7 +60,7 @@ class Evolution:
 
     def __init__(self, context: Any, spaces: Sequence[Any], batch: int) -> None:
         self._context = context
-        self._cost_model = ms.CostModel.create("xgb", num_tuning_cores=1, tree_method="auto")
+        self._cost_model = ms.CostModel.create("xgb", num_tuning_cores=_CORES, tree_method="auto")
         self._cost_model.num_warmup_samples = _WARM_UP
         self._database = ms.database.MemoryDatabase()
         self._workload = self._database.commit_workload(context.mod)

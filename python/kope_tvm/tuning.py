@@ -49,7 +49,7 @@ _WITHOUT_MODEL = ("experience", "rules", "algebra", "sketch")
 
 
 def tune(
-    mod_or_onnx_path: str | Path | IRModule,
+    mod_or_onnx_path: str | Path | IRModule | Model,
     target: str | TargetSpec,
     work_dir: str | Path,
     max_trials_global: int,

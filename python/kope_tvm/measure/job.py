@@ -173,6 +173,8 @@ class Answer:
     """Not the end: the board it waited for is now its own."""
     is_timed: bool = False
     """Not the end either: what is left to do takes little of the device."""
+    is_checked: bool = False
+    """Not the end: the machine is to be its own from here."""
     is_parked: bool = False
     """The fork that measured has gone: another may."""
 
@@ -180,7 +182,7 @@ class Answer:
         return json.dumps(asdict(self)).encode()
 
 
-_FLAGS = ("is_built", "has_board", "is_timed", "is_parked")
+_FLAGS = ("is_built", "has_board", "is_timed", "is_checked", "is_parked")
 
 
 def decode_answer(packet: bytes) -> Answer:

@@ -99,6 +99,10 @@ class Pool:
         """Whether its times are what a clock said, and not simulated."""
         return self._met is None or not self._met.mark
 
+    def prepare(self, mods: Sequence[str | bytes | IRModule]) -> None:
+        """Have the baselines of several modules, made beside one another where cores are free."""
+        self._untuned.prepare([module_json(mod) for mod in mods])
+
     def baseline(self, mod: str | bytes | IRModule) -> Measurement:
         """The untuned module's time; measured once, its outputs kept to check candidates with."""
         return self._untuned.known(module_json(mod)).measurement
@@ -169,14 +173,15 @@ class Pool:
         self, chunk: Sequence[Candidate], given: Asked
     ) -> Iterator[tuple[Candidate, Measurement]]:
         checked = given.checked
-        image_fd = checked.image_fd if checked else None
+        for candidate in chunk:
+            candidate.image_fd = checked.image_fd if checked else None
         job = replace(self._untuned.job(checked), hopeless_secs=given.hopeless_secs)
         parked = self._workers.parked
         try:
             for candidate in chunk:
                 parked.take(candidate, job, keeps=given.keeps)
             fresh = [candidate for candidate in chunk if not candidate.worker]
-            yield from self._build(fresh, job, image_fd)
+            yield from self._build(fresh, job)
             built = [candidate for candidate in chunk if candidate.worker]
             for candidate, answer in self._run(built, given):
                 yield candidate, in_doubt(answer.measurement, given.floor_secs)
@@ -188,9 +193,9 @@ class Pool:
         known = self._untuned.make(health.plain_module(), self._config.seed)
         if known.image_fd is None:
             return False
-        candidate = Candidate(0, known.module)
+        candidate = Candidate(0, known.module, known.image_fd)
         try:
-            for _ in self._build([candidate], self._untuned.job(known), known.image_fd):
+            for _ in self._build([candidate], self._untuned.job(known)):
                 return False
             limit_secs = self._spec.limits.run_secs
             return stages.run(self._workers.living(), candidate, limit_secs).measurement.ok
@@ -235,7 +240,9 @@ class Pool:
         is_doubted = measurement.is_proven or given.doubts(measurement)
         fresh = replace(candidate, worker=None, is_busy=False)
         try:
-            reference = self._untuned.of_other_inputs(given.checked) if is_doubted else given.checked
+            reference = (
+                self._untuned.of_other_inputs(given.checked) if is_doubted else given.checked
+            )
             if reference.image_fd is None:
                 return measurement
             again = replace(given, checked=reference, prove_secs=math.inf, hopeless_secs=None)
@@ -250,13 +257,12 @@ class Pool:
         return measurement
 
     def _build(
-        self, candidates: Sequence[Candidate], job: Job, image_fd: int | None
+        self, candidates: Sequence[Candidate], job: Job
     ) -> Iterator[tuple[Candidate, Measurement]]:
         return stages.build(
             self._workers.living(),
             candidates,
             job,
-            image_fd,
             num_parallel=self._workers.num_cores,
             limit_secs=self._spec.limits.build_secs,
         )

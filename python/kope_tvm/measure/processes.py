@@ -46,10 +46,17 @@ class Worker:
         self.timed_out = False
         self.awaits_board = False
         """Its time starts when it has one."""
+        self.has_checked = False
+        """It waits for the machine to be its own."""
         self.has_hung_up = False
         """Nothing more comes from it; it ends."""
         self._sock = sock
         self._stderr_fd = stderr_fd
+
+    @property
+    def has_ended(self) -> bool:
+        """It has, or has said its last."""
+        return self.exit_code is not None or bool(self.answers)
 
     def fileno(self) -> int:
         return self._sock.fileno()

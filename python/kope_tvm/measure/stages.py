@@ -27,6 +27,8 @@ class Candidate:
 
     index: int
     module: bytes
+    image_fd: int | None = None
+    """What it is compared with, or fills where it is a reference; None where neither."""
     worker: Worker | None = None
     """Its process: parked between the stages."""
     build_secs: float = 0.0
@@ -41,7 +43,6 @@ def build(
     zygote: ZygoteClient,
     candidates: Sequence[Candidate],
     job: Job,
-    image_fd: int | None,
     *,
     num_parallel: int,
     limit_secs: float,
@@ -52,7 +53,7 @@ def build(
     while waiting or building:
         while waiting and len(building) < num_parallel:
             candidate = waiting.popleft()
-            worker = zygote.fork(job, candidate.module, image_fd)
+            worker = zygote.fork(job, candidate.module, candidate.image_fd)
             candidate.worker, candidate.is_busy = worker, True
             building[candidate.index] = candidate, worker
         _wait(zygote, [worker for _, worker in building.values()])
@@ -101,6 +102,21 @@ def run(
         answer.measurement, build_secs=candidate.build_secs, device_secs=device_secs
     )
     return replace(answer, measurement=measurement)
+
+
+def check(zygote: ZygoteClient, candidates: Sequence[Candidate], limit_secs: float) -> None:
+    """Let parked references make what others are compared with, together; then `run` each.
+
+    One that dies of it has its end noted for `run` to find; so has one that takes too long.
+    """
+    workers = [_checking(candidate) for candidate in candidates]
+    for worker in workers:
+        worker.patience = Patience(worker.pid, limit_secs)
+    while not all(worker.has_checked or worker.has_ended for worker in workers):
+        _wait(zygote, workers)
+        for worker in workers:
+            _note(worker)
+            _end_late(zygote, worker)
 
 
 def run_beside(
@@ -180,15 +196,13 @@ def _await_exit(zygote: ZygoteClient, worker: Worker, *, is_parked: bool) -> boo
 
 
 def _wait(zygote: ZygoteClient, workers: Sequence[Worker]) -> None:
-    if not any(worker.answers or worker.exit_code is not None for worker in workers):
+    if not any(worker.has_ended for worker in workers):
         zygote.poll(_POLL_SECS)
 
 
 def _look(zygote: ZygoteClient, worker: Worker, limit_secs: float, stage: str) -> Answer | None:
     """What became of a stage; None while it goes on. Ends a child that has had its time."""
-    if worker.answers and worker.answers[0] and worker.answers[0].has_board:
-        worker.answers.popleft()
-        worker.awaits_board, worker.patience = False, None
+    _note(worker)
     if worker.answers:
         answer = worker.answers.popleft()
         return answer or Answer(Measurement(stage=stage, code="E_CRASH", error="garbled answer"))
@@ -196,10 +210,24 @@ def _look(zygote: ZygoteClient, worker: Worker, limit_secs: float, stage: str) -
         return Answer(_ended(worker, stage, limit_secs))
     if worker.pid and worker.patience is None:
         worker.patience = Patience(worker.pid, limit_secs)
+    _end_late(zygote, worker)
+    return None
+
+
+def _note(worker: Worker) -> None:
+    """Take what is not the end."""
+    if worker.answers and worker.answers[0] and worker.answers[0].has_board:
+        worker.answers.popleft()
+        worker.awaits_board, worker.patience = False, None
+    if worker.answers and worker.answers[0] and worker.answers[0].is_checked:
+        worker.answers.popleft()
+        worker.has_checked = True
+
+
+def _end_late(zygote: ZygoteClient, worker: Worker) -> None:
     if worker.patience and worker.patience.is_over() and not worker.timed_out:
         worker.timed_out = True
         zygote.kill(worker)
-    return None
 
 
 def _ended(worker: Worker, stage: str, limit_secs: float) -> Measurement:

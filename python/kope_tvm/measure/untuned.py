@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kope_tvm.measure import image, stages
@@ -18,6 +19,8 @@ from kope_tvm.target import TargetSpec
 
 REFERENCE_STRETCH = 10.0
 """The untuned function may take this many times a candidate's limit: it has no schedule."""
+MOST_TOGETHER = 4
+"""Each may take a candidate's memory several times over: sums in float64, inputs of all seeds."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,7 @@ class Untuned:
         except ZygoteDiedError as error:
             self.workers.bury(error)
             known = self.make(module, self.config.seed)
-        if known.notice:
-            self.log.warning("checking this task: %s", known.notice)
-        self.references.keep(known)
+        self._keep(known)
         return known
 
     def of_other_inputs(self, checked: Known) -> Known:
@@ -64,44 +65,74 @@ class Untuned:
             checked.again = self.make(checked.module, self.config.seed + OTHER_SEEDS)
         return checked.again
 
+    def prepare(self, modules: Sequence[bytes]) -> None:
+        """Make the references that are missing, several at a time; each is timed alone."""
+        missing = [module for module in modules if self.references.get(module) is None]
+        num_together = min(self.workers.num_cores, MOST_TOGETHER)
+        if self.board is not None or num_together < 2:
+            return
+        for at in range(0, len(missing), num_together):
+            try:
+                for known in self._made(missing[at : at + num_together], self.config.seed):
+                    self._keep(known)
+            except ZygoteDiedError as error:  # Alone, the one at fault is found.
+                self.workers.bury(error)
+
     def make(self, module: bytes, seed: int) -> Known:
         """A reference that nobody keeps."""
-        image_fd = image.create()
-        try:
-            answer = self._run(Candidate(0, module), image_fd, seed)
-        except BaseException:
-            os.close(image_fd)
-            raise
-        if not answer.measurement.ok:
-            os.close(image_fd)
-            return Known(module, answer.measurement)
-        image.seal(image_fd)
-        size = os.fstat(image_fd).st_size
-        return Known(
-            module,
-            answer.measurement,
-            answer.arguments,
-            answer.cases,
-            answer.notice,
-            image_fd=image_fd,
-            image_bytes=size,
-        )
+        (known,) = self._made([module], seed)
+        return known
 
-    def _run(self, candidate: Candidate, image_fd: int, seed: int) -> Answer:
+    def _keep(self, known: Known) -> None:
+        if known.notice:
+            self.log.warning("checking this task: %s", known.notice)
+        self.references.keep(known)
+
+    def _made(self, modules: Sequence[bytes], seed: int) -> list[Known]:
+        candidates = [Candidate(at, one, image.create()) for at, one in enumerate(modules)]
+        answers: dict[int, Answer] = {}
+        try:
+            answers = dict(self._answers(candidates, seed))
+            return [_known(candidate, answers[candidate.index]) for candidate in candidates]
+        finally:
+            for candidate in candidates:
+                self.workers.drop(candidate)
+                answer = answers.get(candidate.index)
+                if candidate.image_fd is not None and not (answer and answer.measurement.ok):
+                    os.close(candidate.image_fd)
+
+    def _answers(self, candidates: Sequence[Candidate], seed: int) -> Iterator[tuple[int, Answer]]:
         config = replace(self.config, seed=seed)
         job = replace(self.job(None), config=config, is_reference=True)
-        limits = self.spec.limits
-        try:
-            for _, failure in stages.build(
-                self.workers.living(),
-                [candidate],
-                job,
-                image_fd,
-                num_parallel=1,
-                limit_secs=limits.build_secs,
-            ):
-                return Answer(failure)
-            limit_secs = REFERENCE_STRETCH * limits.run_secs
-            return stages.run(self.workers.living(), candidate, limit_secs)
-        finally:
-            self.workers.drop(candidate)
+        limits, zygote = self.spec.limits, self.workers.living()
+        limit_secs = REFERENCE_STRETCH * limits.run_secs
+        failures = stages.build(
+            zygote,
+            candidates,
+            job,
+            num_parallel=len(candidates),
+            limit_secs=limits.build_secs,
+        )
+        for candidate, failure in failures:
+            yield candidate.index, Answer(failure)
+        built = [candidate for candidate in candidates if candidate.worker]
+        if len(built) > 1:
+            stages.check(zygote, built, limit_secs)
+        for candidate in built:
+            yield candidate.index, stages.run(zygote, candidate, limit_secs)
+
+
+def _known(candidate: Candidate, answer: Answer) -> Known:
+    assert candidate.image_fd is not None
+    if not answer.measurement.ok:
+        return Known(candidate.module, answer.measurement)
+    image.seal(candidate.image_fd)
+    return Known(
+        candidate.module,
+        answer.measurement,
+        answer.arguments,
+        answer.cases,
+        answer.notice,
+        image_fd=candidate.image_fd,
+        image_bytes=os.fstat(candidate.image_fd).st_size,
+    )

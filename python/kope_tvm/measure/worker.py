@@ -28,8 +28,8 @@ from kope_tvm.cores import off_the_workers_cores, stay_off_the_workers_cores
 from kope_tvm.llvm_build import build
 from kope_tvm.measure import lift, on_board, signature, timing
 from kope_tvm.measure.check import Check
-from kope_tvm.measure.image import Writer
 from kope_tvm.measure.forked import is_forked
+from kope_tvm.measure.image import Writer
 from kope_tvm.measure.job import CHECK, CHECK_FORKED, Answer, Argument, Job, await_time
 from kope_tvm.measure.reference import Made, Reference, make_cases
 from kope_tvm.measure.refused import RefusedError
@@ -231,6 +231,7 @@ def _make_reference(
     if known_secs <= SLOW_REFERENCE_SECS:
         calls = _calls(built, random_values(built.arguments, job.config.seed, device), device)
         run_secs = (calls.once(),)
+    sock.send(Answer(Measurement(), is_checked=True).encode())
     if await_time(sock) is None:
         return None
     if run_secs[0] <= SLOW_REFERENCE_SECS:
