@@ -40,6 +40,12 @@ PAUSE_SECS = 0.03
 SLOT_SECS = 0.03
 """A turn runs the function for at least this long."""
 
+SLOW_SECS = 0.1
+"""Of a contender with longer calls, mostly the untuned function, one turn stands for `SLOW_TURNS`:
+nobody asks whether it is 300 or 310 times as slow.
+"""
+SLOW_TURNS = 5
+
 
 def in_turns(
     files: Mapping[str, Path],
@@ -50,7 +56,7 @@ def in_turns(
 ) -> dict[str, tuple[float, ...]]:
     """Seconds of one call by contender, one value a turn; turns of one index follow one another.
 
-    Those with one and the same program share its turns. Raises KopeError where one does not run.
+    Those with one and the same program share its turns, and so do turns of one that is slow. Raises KopeError where one does not run.
     """
     first = _first_of_each(files)
     with ExitStack() as stack:
@@ -62,13 +68,13 @@ def in_turns(
         for one in contenders:
             one.wait()
         for one in contenders:  # The first turn finds out how many calls fill a slot.
-            one.turn()
-            time.sleep(one.pause_secs)
+            one.last_secs = one.turn()
         turns: dict[str, list[float]] = {one.name: [] for one in contenders}
-        for _ in range(num_turns):
+        for number in range(num_turns):
             for one in contenders:
-                turns[one.name].append(one.turn())
-                time.sleep(one.pause_secs)
+                if one.last_secs < SLOW_SECS or number % SLOW_TURNS == 0:
+                    one.last_secs = one.turn()
+                turns[one.name].append(one.last_secs)
     return {name: tuple(turns[first[name]]) for name in files}
 
 
@@ -94,7 +100,9 @@ class Contender:
     ) -> None:
         """Starts building; `wait` says when it is done."""
         self.name = name
-        self.pause_secs = PAUSES_SECS.get(file.suffix, PAUSE_SECS)
+        self.last_secs = 0.0
+        """Of its last turn."""
+        self._pause_secs = PAUSES_SECS.get(file.suffix, PAUSE_SECS)
         arguments = [str(file), target, *([str(inputs)] if inputs else [])]
         environment = dict(os.environ, TVM_NUM_THREADS=str(num_threads), OPENBLAS_NUM_THREADS="1")
         self._process = subprocess.Popen(
@@ -110,14 +118,16 @@ class Contender:
         self._answer()
 
     def turn(self) -> float:
-        """Seconds of one call, the mean of a slot."""
+        """Seconds of one call, the mean of a slot; its threads sleep when this returns."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write("go\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             self._process.wait()
-        return float(self._answer())
+        secs = float(self._answer())
+        time.sleep(self._pause_secs)
+        return secs
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
@@ -175,7 +185,13 @@ def _module_call(file: Path, target: str, inputs: Arrays | None) -> Callable[[in
     library = tvm.compile(mod, target=tvm_target(load_target(target))).jit()
     arguments = [tvm.runtime.tensor(one) for one in module_arguments(mod, inputs)]
 
+    main = library["main"]
+
     def call(number: int) -> float:
+        if number == 1:  # The evaluator would call once more before it starts.
+            started = time.perf_counter()
+            main(*arguments)
+            return time.perf_counter() - started
         timer = library.time_evaluator("main", tvm.cpu(), number=number, repeat=1)
         return float(timer(*arguments).mean)
 
