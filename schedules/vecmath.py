@@ -13,6 +13,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 
+import tvm_ffi
 from tvm import tirx
 from tvm.ir import Expr, Op
 
@@ -22,8 +23,10 @@ _ATTR = "llvm.FLowerIntrinsic"
 _DEFAULT = "default.FLowerIntrinsic"
 _VECTORIZABLE = "TVectorizable"
 _LEVEL = 11
-# Adding 1.5 * 2**23 leaves the rounded integer in the low bits; 254 is twice the exponent bias.
-_MAGIC = 12582912.0 + 254.0
+# Adding 1.5 * 2**23 leaves the rounded integer in the low bits, and so many times the exponent's
+# bias, 127, as there are factors to be made of it.
+_MAGIC = 12582912.0
+_LEAST_NORMAL = -88.0
 _LN2_HIGH = 0.693359375
 _LN2_LOW = math.log(2.0) - _LN2_HIGH
 _EXP = (5.000000095e-01, 1.666651884e-01, 4.166620583e-02, 8.368889558e-03, 1.395048916e-03)
@@ -128,6 +131,8 @@ def _let(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
 
 def _exp(x: Expr) -> Expr:
     lanes = _Lanes(x)
+    if _is_limited_to_zero(x):
+        return _exp_of_limited(lanes, x)
     low, high = lanes.const(-104.0), lanes.const(89.0)
 
     def clamped(raw: Expr) -> Expr:
@@ -142,22 +147,61 @@ def _exp(x: Expr) -> Expr:
     return _let(x, clamped)
 
 
-def _exp_clamped(lanes: _Lanes, x: Expr) -> Expr:
-    magic = lanes.const(_MAGIC)
+def _is_limited_to_zero(x: Expr) -> bool:
+    """Whether it is `Select(v > 0, 0, v)`, as `rewrite.exponent` limits what is not positive."""
+    if not isinstance(x, tirx.Select):
+        return False
+    limit, above = x.true_value, x.condition
+    is_zero = isinstance(limit, tirx.Broadcast) and float(limit.value) == 0.0
+    is_below = isinstance(above, tirx.LT) and tvm_ffi.structural_equal(above.a, limit)
+    return is_zero and is_below and tvm_ffi.structural_equal(above.b, x.false_value)
+
+
+def _exp_of_limited(lanes: _Lanes, x: Expr) -> Expr:
+    """e**x of x <= 0; what is below the smallest normal number, 2**-126, may come out as zero."""
+    low = lanes.const(_LEAST_NORMAL)
+    return _let(
+        x, lambda raw: _let(tirx.Select(raw < low, low, raw), lambda arg: _exp_normal(lanes, arg))
+    )
+
+
+def _exp_normal(lanes: _Lanes, x: Expr) -> Expr:
+    """e**x for x from `_LEAST_NORMAL` to 88: the power of two is one factor."""
 
     def of_rest(rest: Expr, rounded: Expr) -> Expr:
-        power = (lanes.polynomial(rest, _EXP) * rest + lanes.const(1.0)) * rest + lanes.const(1.0)
+        return _exp_of_rest(lanes, rest) * lanes.float_of_bits(
+            lanes.shifted(lanes.bits(rounded), 23)
+        )
+
+    return _reduced(lanes, x, _MAGIC + 127.0, of_rest)
+
+
+def _exp_clamped(lanes: _Lanes, x: Expr) -> Expr:
+    def of_rest(rest: Expr, rounded: Expr) -> Expr:
         bits = lanes.bits(rounded)
         # 2**n in two factors, so that 2**128 and the denormals below 2**-126 come out right;
         # the shift by 23 drops all of the magic number but the two exponent biases.
         return _let(
             lanes.shifted(bits, -1),
             lambda half: (
-                power
+                _exp_of_rest(lanes, rest)
                 * lanes.float_of_bits(lanes.shifted(half, 23))
                 * lanes.float_of_bits(lanes.shifted(bits - half, 23))
             ),
         )
+
+    return _reduced(lanes, x, _MAGIC + 254.0, of_rest)
+
+
+def _exp_of_rest(lanes: _Lanes, rest: Expr) -> Expr:
+    return (lanes.polynomial(rest, _EXP) * rest + lanes.const(1.0)) * rest + lanes.const(1.0)
+
+
+def _reduced(
+    lanes: _Lanes, x: Expr, magic_value: float, of_rest: Callable[[Expr, Expr], Expr]
+) -> Expr:
+    """`x = n ln 2 + rest`: what `of_rest` makes of the rest and of `n + magic_value`."""
+    magic = lanes.const(magic_value)
 
     def of_rounded(rounded: Expr) -> Expr:
         return _let(
@@ -177,7 +221,8 @@ def _erf(x: Expr) -> Expr:
 
     def near_or_far(arg: Expr, size: Expr) -> Expr:
         near = _let(arg * arg, lambda z: lanes.polynomial(z, _ERF_NEAR) * arg + arg)
-        far = lanes.const(1.0) - _exp_clamped(
+        # Of at most 4 the polynomial is less than 17.
+        far = lanes.const(1.0) - _exp_normal(
             lanes, lanes.const(0.0) - lanes.polynomial(size, _ERF_FAR)
         )
         signed = lanes.float_of_bits(

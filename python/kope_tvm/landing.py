@@ -18,7 +18,7 @@ from kope_tvm.relative.plans import relative_plan, resized_plan
 from kope_tvm.relative.roles import wiring
 from kope_tvm.relative.wording import Relative
 from kope_tvm.relative.yardstick import Yardstick
-from kope_tvm.rewrite.reciprocal import with_reciprocals
+from kope_tvm.rewrite.arithmetic import with_cheaper_arithmetic
 from kope_tvm.schedule_error import TVM_ERRORS
 from kope_tvm.schedules.analysis import analyse
 from kope_tvm.space import Space, log_gap
@@ -59,7 +59,7 @@ class Landing:
 
     def _rewrite(self, then: Decisions | Plan, made_on: Yardstick) -> Landed:
         """A script says another function: this one is rewritten by the algebra that fits it."""
-        script = with_reciprocals(str(self._bench.mod["main"].script()))
+        script = with_cheaper_arithmetic(str(self._bench.mod["main"].script()))
         if script is None:
             return self.landed(then, made_on)
         return self.landed_on(script, then, made_on)

@@ -12,6 +12,7 @@ import tvm
 from rule_checks import LLVM, Array
 from tvm import te, topi
 from tvm.ir import IRModule
+from tvm.script import tirx as T
 
 from kope_tvm.schedules import vecmath
 
@@ -84,3 +85,37 @@ def test_installing_twice_is_installing_once() -> None:
     vecmath.install()
     vecmath.uninstall()
     assert "expf" in assembly("exp")
+
+
+def limited(x: Array) -> Array:
+    """exp of what is said not to be positive, eight lanes at a time."""
+    size = int(x.size)
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((size,), "float32"), B: T.Buffer((size,), "float32")) -> None:
+        T.func_attr({"global_symbol": "main"})
+        for i in range(size // 8):
+            for j in T.vectorized(8):
+                B[i * 8 + j] = T.exp(
+                    T.Select(A[i * 8 + j] > T.float32(0), T.float32(0), A[i * 8 + j])
+                )
+
+    target = tvm.target.Target(LLVM)
+    built = tvm.compile(IRModule({"main": main}), target)
+    assert "expf" not in str(built.mod.inspect_source("asm"))
+    out = tvm.runtime.tensor(np.zeros_like(x))
+    built.jit()["main"](tvm.runtime.tensor(x), out)
+    return np.asarray(out.numpy())
+
+
+def test_an_exponent_that_is_not_positive_is_limited_to_zero() -> None:
+    rng = np.random.default_rng(5)
+    draws = [rng.uniform(-87, 0, 40000), rng.normal(0, 1e-3, 20000)]
+    x = np.concatenate([*draws, np.array([0.0, -0.0, 3.0, math.inf] * 2)]).astype(np.float32)
+    exact = np.exp(np.minimum(x, 0).astype(np.float64))
+    units = np.abs(limited(x) - exact) / np.spacing(exact.astype(np.float32))
+    assert units.max() < 2
+    tiny = np.array([-87.5, -88.0, -95.0, -104.0, -1e4, -math.inf, -3e38, -89.0], np.float32)
+    assert np.all(np.abs(limited(tiny) - np.exp(tiny.astype(np.float64))) < 2.0**-126)
+    assert limited(np.full(8, -math.inf, np.float32)).max() == 0
+    assert np.isnan(limited(np.full(8, math.nan, np.float32))).all()

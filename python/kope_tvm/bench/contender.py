@@ -56,7 +56,8 @@ def in_turns(
 ) -> dict[str, tuple[float, ...]]:
     """Seconds of one call by contender, one value a turn; turns of one index follow one another.
 
-    Those with one and the same program share its turns, and so do turns of one that is slow. Raises KopeError where one does not run.
+    Those with one and the same program share its turns, and so do turns of one that is slow. Raises
+    KopeError where one does not run.
     """
     first = _first_of_each(files)
     with ExitStack() as stack:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kope_tvm.context import Context
 from kope_tvm.outcome import Verdict
 from kope_tvm.proposal import Decisions, Origin, Proposal, Rewrite, proposal_text
-from kope_tvm.rewrite.reciprocal import with_reciprocals
+from kope_tvm.rewrite.arithmetic import with_cheaper_arithmetic
 from kope_tvm.seat import Seat
 
 
@@ -30,10 +30,10 @@ class Algebra:
         return chosen
 
     def _rewrites(self) -> Iterator[Rewrite]:
-        script = with_reciprocals(str(self._bench.mod["main"].script()))
+        script = with_cheaper_arithmetic(str(self._bench.mod["main"].script()))
         bench = self._bench.rewritten(script) if script is not None else None
         if script is None or bench is None or isinstance(bench, Verdict):
             return
-        origin = Origin("algebra", change="rewrite: multiply by the reciprocal of a row value")
+        origin = Origin("algebra", change="rewrite: cheaper arithmetic of rows")
         for space in bench.rule_spaces:
             yield Rewrite(script, Decisions(space.name, space.trace, origin), origin)

@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kope_tvm.rewrite.attributes import drop_attributes
+
 _SUFFIX = "_reciprocal"
 
 
@@ -36,7 +38,7 @@ def with_reciprocals(script: str) -> str | None:
         return None
     for division in found:
         _take_out(function, division)
-    _drop_attributes(function)
+    drop_attributes(function)
     return ast.unparse(ast.fix_missing_locations(function))
 
 
@@ -117,17 +119,3 @@ def _first_statement(function: ast.FunctionDef) -> int:
     """Behind the calls that say something of the function."""
     kinds = [isinstance(each, ast.Expr) for each in function.body]
     return kinds.index(False)
-
-
-def _drop_attributes(function: ast.FunctionDef) -> None:
-    """Those of the function are the original's; regions are found again by the parser."""
-    for node in ast.walk(function):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [each for each in body if not _is_attribute(each)]  # type: ignore[attr-defined]
-
-
-def _is_attribute(statement: ast.stmt) -> bool:
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    attributes = {"T.func_attr", "T.sblock_attr", "T.reads", "T.writes"}
-    return isinstance(call, ast.Call) and ast.unparse(call.func) in attributes
