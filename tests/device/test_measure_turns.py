@@ -107,6 +107,15 @@ def test_a_turn_that_hangs_is_ended(pool: Pool) -> None:
     assert time.monotonic() - started < 20
 
 
+def test_baselines_made_together_are_what_each_is_alone(pool: Pool) -> None:
+    mods = [mod_of(func) for func in (_aborting, _triple, _in_parallel, _leaving)]
+    pool.prepare(mods)
+    codes = [pool.baseline(mod).code for mod in mods]
+    assert codes == ["E_CRASH", "", "", "E_CRASH"]
+    (right,) = dict(pool.measure([mod_of(_in_parallel)], reference=mod_of(_in_parallel))).values()
+    assert right.ok
+
+
 def test_what_waits_ends_with_the_forking_process() -> None:
     with Pool(SPEC, QUICK, LOG) as pool:
         assert _turn(pool, [_double])[0].ok

@@ -10,7 +10,7 @@ from dataclasses import replace
 from kope_tvm.measure.job import Job
 from kope_tvm.measure.stages import Candidate
 
-MAX_PARKED = 6
+MOST_WAITING = 6
 """The finalists of one task, the untuned function and one to spare."""
 
 
@@ -29,7 +29,7 @@ class Parked:
             self._drop(candidate)
             return
         self._waiting[key] = replace(candidate)
-        if len(self._waiting) > MAX_PARKED:
+        if len(self._waiting) > MOST_WAITING:
             self._drop(self._waiting.pop(next(iter(self._waiting))))
 
     def take(self, candidate: Candidate, job: Job, *, keeps: bool) -> None:

@@ -100,8 +100,9 @@ class Pool:
         return self._met is None or not self._met.mark
 
     def prepare(self, mods: Sequence[str | bytes | IRModule]) -> None:
-        """Have the baselines of several modules, made beside one another where cores are free."""
-        self._untuned.prepare([module_json(mod) for mod in mods])
+        """Have the baselines of several modules, made beside one another on a host."""
+        if self._board is None and not self._is_gpu:
+            self._untuned.prepare([module_json(mod) for mod in mods])
 
     def baseline(self, mod: str | bytes | IRModule) -> Measurement:
         """The untuned module's time; measured once, its outputs kept to check candidates with."""

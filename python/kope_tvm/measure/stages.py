@@ -112,9 +112,9 @@ def check(zygote: ZygoteClient, candidates: Sequence[Candidate], limit_secs: flo
     workers = [_checking(candidate) for candidate in candidates]
     for worker in workers:
         worker.patience = Patience(worker.pid, limit_secs)
-    while not all(worker.has_checked or worker.has_ended for worker in workers):
-        _wait(zygote, workers)
-        for worker in workers:
+    while working := [each for each in workers if not (each.has_checked or each.has_ended)]:
+        zygote.poll(_POLL_SECS)
+        for worker in working:
             _note(worker)
             _end_late(zygote, worker)
 

@@ -68,9 +68,7 @@ class Untuned:
     def prepare(self, modules: Sequence[bytes]) -> None:
         """Make the references that are missing, several at a time; each is timed alone."""
         missing = [module for module in modules if self.references.get(module) is None]
-        num_together = min(self.workers.num_cores, MOST_TOGETHER)
-        if self.board is not None or num_together < 2:
-            return
+        num_together = max(1, min(self.workers.num_cores, MOST_TOGETHER))
         for at in range(0, len(missing), num_together):
             try:
                 for known in self._made(missing[at : at + num_together], self.config.seed):
