@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import tvm_ffi
@@ -182,6 +183,7 @@ class _NotStaticError(Exception):
     """A shape or an extent is symbolic, or the function is not made of flat blocks."""
 
 
+@lru_cache(maxsize=64)
 def analyse(func: tirx.PrimFunc) -> Analysis | None:
     """The blocks of `func`; None where a shape is symbolic or a block is not flat or not named."""
     found: list[SBlock] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import tvm
@@ -97,6 +98,15 @@ def start(
     func: tirx.PrimFunc, *, keep_padding: bool = False
 ) -> tuple[tvm.s_tir.Schedule, Analysis] | None:
     """A schedule of `func` with everything cheap inlined, and what it then is made of."""
+    found = _started(func, keep_padding)
+    return (found[0].copy(), found[1]) if found else None
+
+
+@lru_cache(maxsize=64)
+def _started(
+    func: tirx.PrimFunc, keep_padding: bool
+) -> tuple[tvm.s_tir.Schedule, Analysis] | None:
+    """Worked out once a function: five rules begin so."""
     if (analysis := analyse(func)) is None or not all(b.stores for b in analysis.blocks):
         return None
     sch = tvm.s_tir.Schedule(IRModule({"main": func}))
