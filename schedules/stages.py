@@ -103,9 +103,7 @@ def start(
 
 
 @lru_cache(maxsize=64)
-def _started(
-    func: tirx.PrimFunc, keep_padding: bool
-) -> tuple[tvm.s_tir.Schedule, Analysis] | None:
+def _started(func: tirx.PrimFunc, keep_padding: bool) -> tuple[tvm.s_tir.Schedule, Analysis] | None:
     """Worked out once a function: five rules begin so."""
     if (analysis := analyse(func)) is None or not all(b.stores for b in analysis.blocks):
         return None
