@@ -136,15 +136,15 @@ def _exp(x: Expr) -> Expr:
     low, high = lanes.const(-104.0), lanes.const(89.0)
 
     def clamped(raw: Expr) -> Expr:
-        # Both comparisons are false for NaN, which therefore goes through.
-        return _let(
-            tirx.Select(raw > high, high, raw),
-            lambda arg: _let(
-                tirx.Select(arg < low, low, arg), lambda arg: _exp_clamped(lanes, arg)
-            ),
-        )
+        limited = tirx.Select(raw > high, high, raw)
+        return _not_below(limited, low, lambda arg: _exp_clamped(lanes, arg))
 
     return _let(x, clamped)
+
+
+def _not_below(x: Expr, low: Expr, body: Callable[[Expr], Expr]) -> Expr:
+    # Like the upper limit's, the comparison is false for NaN, which therefore goes through.
+    return _let(x, lambda raw: _let(tirx.Select(raw < low, low, raw), body))
 
 
 def _is_limited_to_zero(x: Expr) -> bool:
@@ -159,10 +159,7 @@ def _is_limited_to_zero(x: Expr) -> bool:
 
 def _exp_of_limited(lanes: _Lanes, x: Expr) -> Expr:
     """e**x of x <= 0; what is below the smallest normal number, 2**-126, may come out as zero."""
-    low = lanes.const(_LEAST_NORMAL)
-    return _let(
-        x, lambda raw: _let(tirx.Select(raw < low, low, raw), lambda arg: _exp_normal(lanes, arg))
-    )
+    return _not_below(x, lanes.const(_LEAST_NORMAL), lambda arg: _exp_normal(lanes, arg))
 
 
 def _exp_normal(lanes: _Lanes, x: Expr) -> Expr:

@@ -43,7 +43,7 @@ class Records:
         self._target = tvm.target.Target(dict(target.tvm_target))
         self._work_dir = work_dir
         self._workloads: dict[str, tuple[Any, Any]] = {}
-        self._traces: dict[bytes, str] = {}
+        self._parsed: dict[str, _Line] = {}
         self.database = open_database(work_dir)
 
     def open_workload(self, mod: tvm.IRModule) -> str:
@@ -94,19 +94,10 @@ class Records:
     def _lines(self) -> list[_Line]:
         texts = _texts(self._work_dir / _WORKLOADS)
         workload_keys = [f"{int(json.loads(text)[0]):016x}" for text in texts]
-        return [self._line(text, workload_keys) for text in _texts(self._work_dir / _RECORDS)]
-
-    def _line(self, text: str, workload_keys: Sequence[str]) -> _Line:
-        number, (trace, run_secs, *_) = json.loads(text)
-        secs = tuple(float(value) for value in run_secs or ())
-        return _Line(text, RecordKey(workload_keys[number], self._key_of(trace)), secs)
-
-    def _key_of(self, trace: Any) -> str:
-        """Worked out once: of a long run, every task's finals read all records."""
-        digest = hashlib.sha256(json.dumps(trace).encode()).digest()
-        if digest not in self._traces:
-            self._traces[digest] = _key_of(trace)
-        return self._traces[digest]
+        texts, known = _texts(self._work_dir / _RECORDS), self._parsed
+        # Every task's finals read all records of a run: what stands there unchanged is known.
+        self._parsed = {text: known.get(text) or _line(text, workload_keys) for text in texts}
+        return [self._parsed[text] for text in texts]
 
 
 @dataclass(frozen=True)
@@ -122,6 +113,12 @@ class _Line:
             return self.text
         number, (trace, _, *others) = json.loads(self.text)
         return json.dumps([number, [trace, list(run_secs), *others]], separators=(",", ":"))
+
+
+def _line(text: str, workload_keys: Sequence[str]) -> _Line:
+    number, (trace, run_secs, *_) = json.loads(text)
+    secs = tuple(float(value) for value in run_secs or ())
+    return _Line(text, RecordKey(workload_keys[number], _key_of(trace)), secs)
 
 
 def trace_key(trace: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import measure_kernels as kernels
 import numpy as np
 import tvm
 from measure_pool import LOG, QUICK, SPEC, measured, mod_of
@@ -16,15 +17,6 @@ from kope_tvm.measure.inputs import Distribution, contents
 from kope_tvm.measure.job import Argument, Use
 
 STEADY = MeasureConfig(number=20, repeat=2, min_repeat_ms=1)
-
-
-@T.prim_func(s_tir=True)
-def _double(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    for i in range(64):
-        with T.sblock("B"):
-            vi = T.axis.spatial(64, i)
-            B[vi] = A[vi] * T.float32(2)
 
 
 @T.prim_func(s_tir=True)
@@ -105,12 +97,12 @@ def _slowly(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> Non
 
 def test_right_for_ten_calls_then_idle_is_refused() -> None:
     with Pool(SPEC, STEADY, LOG) as pool:
-        (outcome,) = measured(pool, [_right_for_ten_calls], _double)
+        (outcome,) = measured(pool, [_right_for_ten_calls], kernels.double)
     assert (outcome.ok, outcome.code) == (False, "E_NUMERICS")
 
 
 def test_a_result_kept_from_the_first_call_is_refused(pool: Pool) -> None:
-    (outcome,) = measured(pool, [_never_again], _double)
+    (outcome,) = measured(pool, [_never_again], kernels.double)
     assert (outcome.ok, outcome.code) == (False, "E_NUMERICS")
     assert outcome.error.startswith("after timing: nan for ")
     assert "never written" in outcome.error
@@ -118,7 +110,7 @@ def test_a_result_kept_from_the_first_call_is_refused(pool: Pool) -> None:
 
 def test_writes_outside_are_seen_or_crash(pool: Pool) -> None:
     past, before, far, right = measured(
-        pool, [_past_the_end, _before_the_start, _far_past_the_end, _double], _double
+        pool, [_past_the_end, _before_the_start, _far_past_the_end, kernels.double], kernels.double
     )
     assert (past.code, before.code, far.code) == ("E_GUARD", "E_GUARD", "E_CRASH")
     assert past.error == "wrote 1 bytes past the end of B: float32[64]"
@@ -128,7 +120,7 @@ def test_writes_outside_are_seen_or_crash(pool: Pool) -> None:
 
 
 def test_threads_left_running_are_refused(pool: Pool) -> None:
-    (outcome,) = measured(pool, [_threads_left], _double)
+    (outcome,) = measured(pool, [_threads_left], kernels.double)
     assert (outcome.code, outcome.suspicious) == ("E_THREADS", True)
     assert outcome.error.endswith("allowed 0")
 
@@ -139,16 +131,16 @@ def test_a_race_is_refused(pool: Pool) -> None:
 
 
 def test_faster_than_the_machine_is_impossible(pool: Pool) -> None:
-    given = [mod_of(_double)]
-    ((_, outcome),) = pool.measure(given, reference=mod_of(_double), floor_secs=1e-2)
+    given = [mod_of(kernels.double)]
+    ((_, outcome),) = pool.measure(given, reference=mod_of(kernels.double), floor_secs=1e-2)
     assert (outcome.ok, outcome.code, outcome.suspicious) == (False, "E_IMPOSSIBLE", True)
-    ((_, outcome),) = pool.measure(given, reference=mod_of(_double), floor_secs=1e-9)
+    ((_, outcome),) = pool.measure(given, reference=mod_of(kernels.double), floor_secs=1e-9)
     assert outcome.ok
 
 
 def test_ten_times_faster_than_the_best_is_proved_again_and_passes_if_right() -> None:
     with Pool(SPEC, QUICK, LOG) as pool:
-        slow, fast = measured(pool, [_slowly, _double], _double)
+        slow, fast = measured(pool, [_slowly, kernels.double], kernels.double)
     assert slow.is_proven
     assert fast.is_proven
     assert slow.secs > 10 * fast.secs
@@ -181,8 +173,8 @@ def _in(usecs: int, *, wrong_for: float = math.inf) -> tvm.tirx.PrimFunc:
 
 def test_what_takes_long_is_proved_at_the_end_if_it_is_the_best_then() -> None:
     with Pool(SPEC, QUICK, LOG) as pool:
-        slowest, slow = measured(pool, [_in(60_000), _in(30_000)], _double)
-        slower, quick = measured(pool, [_in(25_000), _double], _double)
+        slowest, slow = measured(pool, [_in(60_000), _in(30_000)], kernels.double)
+        slower, quick = measured(pool, [_in(25_000), kernels.double], kernels.double)
     assert (slowest.ok, slowest.is_proven) == (True, False)
     assert (slow.ok, slow.is_proven) == (True, True)
     assert (slower.ok, slower.is_proven) == (True, False)
@@ -193,7 +185,7 @@ def test_what_takes_long_and_is_wrong_gives_way_to_the_next() -> None:
     _, _, integers, _ = _first_inputs()
     wrong = _in(30_000, wrong_for=integers)
     with Pool(SPEC, replace(QUICK, num_seeds=1), LOG) as pool:
-        refused, right = measured(pool, [wrong, _in(60_000)], _double)
+        refused, right = measured(pool, [wrong, _in(60_000)], kernels.double)
     assert (refused.code, refused.suspicious) == ("E_NUMERICS", False)
     assert "integers 0" in refused.error
     assert (right.ok, right.is_proven) == (True, False)
@@ -216,7 +208,7 @@ def test_what_is_right_for_the_known_inputs_only_is_quarantined() -> None:
             B[0] = T.float32(-1)
 
     with Pool(SPEC, replace(QUICK, num_seeds=1), LOG) as pool:
-        slow, fast = measured(pool, [_slowly, right_for_those], _double)
+        slow, fast = measured(pool, [_slowly, right_for_those], kernels.double)
     assert slow.is_proven
     assert (fast.code, fast.suspicious) == ("E_QUARANTINE", True)
     assert fast.error.startswith("too fast, and wrong when proved again: E_NUMERICS ")
@@ -225,8 +217,8 @@ def test_what_is_right_for_the_known_inputs_only_is_quarantined() -> None:
 def test_only_what_beats_the_best_is_checked_on_every_case() -> None:
     given = [mod_of(_slowly)]
     with Pool(SPEC, QUICK, LOG) as pool:
-        first, slower = measured(pool, [_double, _slowly], _double)
-        ((_, asked),) = pool.measure(given, reference=mod_of(_double), prove_secs=math.inf)
+        first, slower = measured(pool, [kernels.double, _slowly], kernels.double)
+        ((_, asked),) = pool.measure(given, reference=mod_of(kernels.double), prove_secs=math.inf)
     assert (first.is_proven, slower.is_proven, asked.is_proven) == (True, False, True)
 
 

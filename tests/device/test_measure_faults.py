@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import measure_kernels as kernels
 from measure_pool import LOG, QUICK, SPEC, measured, mod_of
 from tvm.script import tirx as T
 
@@ -23,41 +24,10 @@ from kope_tvm.target import Limits
 
 
 @T.prim_func(s_tir=True)
-def _double(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    for i in range(64):
-        with T.sblock("B"):
-            vi = T.axis.spatial(64, i)
-            B[vi] = A[vi] * T.float32(2)
-
-
-@T.prim_func(s_tir=True)
-def _endless(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    B[0] = T.float32(0)
-    while B[0] < T.float32(1):
-        B[0] = A[0] * T.float32(0)
-
-
-@T.prim_func(s_tir=True)
 def _out_of_bounds(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
     T.func_attr({"global_symbol": "main"})
     for i in range(64):
         B[i * 30000000] = A[i]
-
-
-@T.prim_func(s_tir=True)
-def _aborting(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    B[0] = A[0]
-    T.evaluate(T.call_extern("int32", "abort"))
-
-
-@T.prim_func(s_tir=True)
-def _leaving(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    B[0] = A[0]
-    T.evaluate(T.call_extern("int32", "exit", 0))
 
 
 @T.prim_func(s_tir=True)
@@ -76,7 +46,7 @@ def _unlinkable(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) ->
 
 def test_an_endless_kernel_costs_only_itself(pool: Pool) -> None:
     started = time.monotonic()
-    endless, right = measured(pool, [_endless, _double], _double)
+    endless, right = measured(pool, [kernels.endless, kernels.double], kernels.double)
     assert (endless.code, endless.stage) == ("E_TIMEOUT", "run")
     assert endless.error == "killed after 3 s"
     assert right.ok
@@ -84,7 +54,9 @@ def test_an_endless_kernel_costs_only_itself(pool: Pool) -> None:
 
 
 def test_a_crash_names_its_signal_and_costs_only_itself(pool: Pool) -> None:
-    outcomes = measured(pool, [_out_of_bounds, _aborting, _leaving, _double], _double)
+    outcomes = measured(
+        pool, [_out_of_bounds, kernels.aborting, kernels.leaving, kernels.double], kernels.double
+    )
     assert [outcome.code for outcome in outcomes] == ["E_CRASH", "E_CRASH", "E_CRASH", ""]
     assert "SIGSEGV" in outcomes[0].error
     assert "SIGABRT" in outcomes[1].error
@@ -92,14 +64,14 @@ def test_a_crash_names_its_signal_and_costs_only_itself(pool: Pool) -> None:
 
 
 def test_a_build_error_says_what_failed(pool: Pool) -> None:
-    overflowing, right = measured(pool, [_overflowing, _double], _double)
+    overflowing, right = measured(pool, [_overflowing, kernels.double], kernels.double)
     assert (overflowing.code, overflowing.stage) == ("E_BUILD", "build")
     assert "exceeds range of int32" in overflowing.error
     assert right.ok
 
 
 def test_a_missing_symbol_is_named(pool: Pool) -> None:
-    (unlinkable,) = measured(pool, [_unlinkable], _double)
+    (unlinkable,) = measured(pool, [_unlinkable], kernels.double)
     assert unlinkable.code == "E_CRASH"
     assert "kope_no_such_function" in unlinkable.error
 
@@ -110,7 +82,7 @@ def test_a_module_that_is_none_is_a_build_error(pool: Pool) -> None:
 
 
 def test_no_reference_means_no_best(pool: Pool) -> None:
-    (outcome,) = measured(pool, [_double], _aborting)
+    (outcome,) = measured(pool, [kernels.double], kernels.aborting)
     assert (outcome.code, outcome.stage) == ("E_DEVICE", "check")
     assert "SIGABRT" in outcome.error
 
@@ -127,20 +99,22 @@ def test_memory_is_limited() -> None:
     with Pool(spec, QUICK, LOG) as small:
         outcome = small.baseline(mod_of(huge))
         assert outcome.code == "E_CRASH"
-        assert small.baseline(mod_of(_double)).ok
+        assert small.baseline(mod_of(kernels.double)).ok
 
 
 def test_leaving_the_loop_early_leaves_the_pool_usable(pool: Pool) -> None:
-    for _ in pool.measure([mod_of(_double)] * 4, reference=mod_of(_double)):
+    for _ in pool.measure([mod_of(kernels.double)] * 4, reference=mod_of(kernels.double)):
         break
-    (outcome,) = measured(pool, [_double], _double)
+    (outcome,) = measured(pool, [kernels.double], kernels.double)
     assert outcome.ok
 
 
 def test_killing_the_zygote_loses_no_candidate() -> None:
     with Pool(SPEC, QUICK, LOG) as pool:
         outcomes = {}
-        for index, outcome in pool.measure([mod_of(_double)] * 6, reference=mod_of(_double)):
+        for index, outcome in pool.measure(
+            [mod_of(kernels.double)] * 6, reference=mod_of(kernels.double)
+        ):
             outcomes[index] = outcome
             if len(outcomes) == 2:
                 os.kill(pool.zygote_pid, signal.SIGKILL)
@@ -151,7 +125,7 @@ def test_killing_the_zygote_loses_no_candidate() -> None:
 def test_busy_cores_lose_no_candidate() -> None:
     spec = replace(SPEC, limits=Limits(build_secs=1.0, run_secs=1.0))
     with _busy(4), Pool(spec, QUICK, LOG) as pool:
-        outcomes = measured(pool, [_double] * 8, _double)
+        outcomes = measured(pool, [kernels.double] * 8, kernels.double)
     assert [outcome.code for outcome in outcomes] == [""] * 8
 
 

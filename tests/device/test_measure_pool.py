@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import measure_kernels as kernels
 import pytest
 import tvm
 from measure_pool import LOG, QUICK, SPEC, measured, mod_of
@@ -16,26 +17,10 @@ from kope_tvm.measure import Pool
 
 
 @T.prim_func(s_tir=True)
-def _double(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    for i in range(64):
-        with T.sblock("B"):
-            vi = T.axis.spatial(64, i)
-            B[vi] = A[vi] * T.float32(2)
-
-
-@T.prim_func(s_tir=True)
 def _double_by_adding(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
     T.func_attr({"global_symbol": "main"})
     for i in T.vectorized(64):
         B[i] = A[i] + A[i]
-
-
-@T.prim_func(s_tir=True)
-def _triple(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    for i in range(64):
-        B[i] = A[i] * T.float32(3)
 
 
 @T.prim_func(s_tir=True)
@@ -71,13 +56,6 @@ def _input_written(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"))
     for i in range(64):
         B[i] = A[i] * T.float32(2)
         A[i] = T.float32(0)
-
-
-@T.prim_func(s_tir=True)
-def _aborting(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    B[0] = A[0]
-    T.evaluate(T.call_extern("int32", "abort"))
 
 
 @T.prim_func(s_tir=True)
@@ -172,7 +150,7 @@ def _empty(A: T.Buffer((0, 4), "float32"), B: T.Buffer((0, 4), "float32")) -> No
 
 
 def test_a_right_kernel_is_checked_and_timed(pool: Pool) -> None:
-    (outcome,) = measured(pool, [_double_by_adding], _double)
+    (outcome,) = measured(pool, [_double_by_adding], kernels.double)
     assert outcome.ok
     assert len(outcome.run_secs) == 2
     assert 0 < outcome.secs < 1e-3
@@ -186,22 +164,22 @@ def test_baseline_is_the_untuned_time(pool: Pool) -> None:
     assert 1e-6 < outcome.secs < 1e-1
 
 
-@pytest.mark.parametrize("wrong", [_triple, _half_written])
+@pytest.mark.parametrize("wrong", [kernels.triple, _half_written])
 def test_wrong_numbers_are_refused(pool: Pool, wrong: tvm.tirx.PrimFunc) -> None:
-    (outcome,) = measured(pool, [wrong], _double)
+    (outcome,) = measured(pool, [wrong], kernels.double)
     assert (outcome.ok, outcome.stage, outcome.code) == (False, "check", "E_NUMERICS")
     assert outcome.max_error > 1
     assert " at [" in outcome.error
 
 
 def test_numbers_that_are_wrong_in_a_later_call_are_refused(pool: Pool) -> None:
-    (outcome,) = measured(pool, [_right_once], _double)
+    (outcome,) = measured(pool, [_right_once], kernels.double)
     assert (outcome.ok, outcome.code) == (False, "E_NUMERICS")
 
 
 def test_a_slow_candidate_gets_one_repeat(pool: Pool) -> None:
     started = time.monotonic()
-    (outcome,) = measured(pool, [_slow], _double)
+    (outcome,) = measured(pool, [_slow], kernels.double)
     assert outcome.ok, outcome.error
     assert len(outcome.run_secs) == 1
     assert 0.35 < outcome.secs < 1
@@ -210,7 +188,7 @@ def test_a_slow_candidate_gets_one_repeat(pool: Pool) -> None:
 
 def test_a_hopeless_candidate_is_timed_by_its_first_call(pool: Pool) -> None:
     given = [mod_of(_slow), mod_of(_double_by_adding)]
-    found = dict(pool.measure(given, reference=mod_of(_double), hopeless_secs=0.2))
+    found = dict(pool.measure(given, reference=mod_of(kernels.double), hopeless_secs=0.2))
     assert (len(found[0].run_secs), len(found[1].run_secs)) == (1, 2)
     assert 0.35 < found[0].secs < 1
     assert found[0].device_secs < 0.7
@@ -224,12 +202,12 @@ def test_every_output_is_compared(pool: Pool) -> None:
 
 
 def test_a_changed_input_is_refused(pool: Pool) -> None:
-    (outcome,) = measured(pool, [_input_written], _double)
+    (outcome,) = measured(pool, [_input_written], kernels.double)
     assert outcome.code == "E_INPUT_WRITTEN"
 
 
 def test_another_signature_is_refused(pool: Pool) -> None:
-    (outcome,) = measured(pool, [_matmul], _double)
+    (outcome,) = measured(pool, [_matmul], kernels.double)
     assert outcome.code == "E_SIGNATURE"
     assert "expected (A: float32[64], B: float32[64])" in outcome.error
 

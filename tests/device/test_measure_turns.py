@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import measure_kernels as kernels
 import pytest
 import tvm
 from measure_pool import LOG, QUICK, SPEC, mod_of
@@ -16,15 +17,6 @@ from tvm.script import tirx as T
 
 from kope_tvm.measure import Pool
 from kope_tvm.outcome import Measurement
-
-
-@T.prim_func(s_tir=True)
-def _double(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    for i in range(64):
-        with T.sblock("B"):
-            vi = T.axis.spatial(64, i)
-            B[vi] = A[vi] * T.float32(2)
 
 
 @T.prim_func(s_tir=True)
@@ -36,44 +28,15 @@ def _in_parallel(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -
             B[vi] = A[vi] + A[vi]
 
 
-@T.prim_func(s_tir=True)
-def _triple(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    for i in range(64):
-        B[i] = A[i] * T.float32(3)
-
-
-@T.prim_func(s_tir=True)
-def _aborting(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    B[0] = A[0]
-    T.evaluate(T.call_extern("int32", "abort"))
-
-
-@T.prim_func(s_tir=True)
-def _leaving(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    B[0] = A[0]
-    T.evaluate(T.call_extern("int32", "exit", 0))
-
-
-@T.prim_func(s_tir=True)
-def _endless(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    B[0] = T.float32(0)
-    while B[0] < T.float32(1):
-        B[0] = A[0] * T.float32(0)
-
-
 def _turn(pool: Pool, funcs: Sequence[tvm.tirx.PrimFunc], **asked: float) -> list[Measurement]:
     mods = [mod_of(func) for func in funcs]
-    found = dict(pool.measure(mods, reference=mod_of(_double), is_last=False, **asked))
+    found = dict(pool.measure(mods, reference=mod_of(kernels.double), is_last=False, **asked))
     return [found[index] for index in range(len(funcs))]
 
 
 def test_the_second_turn_builds_nothing(pool: Pool) -> None:
-    first = _turn(pool, [_double, _in_parallel], prove_secs=1.0)
-    second = _turn(pool, [_double, _in_parallel], prove_secs=1.0)
+    first = _turn(pool, [kernels.double, _in_parallel], prove_secs=1.0)
+    second = _turn(pool, [kernels.double, _in_parallel], prove_secs=1.0)
     assert all(one.ok and one.is_proven for one in (*first, *second))
     # A build that was made anew takes other nanoseconds.
     assert [one.build_secs for one in second] == [one.build_secs for one in first]
@@ -81,19 +44,19 @@ def test_the_second_turn_builds_nothing(pool: Pool) -> None:
 
 
 def test_a_wrong_one_is_wrong_in_every_turn(pool: Pool) -> None:
-    codes = [_turn(pool, [_triple])[0].code for _ in range(3)]
+    codes = [_turn(pool, [kernels.triple])[0].code for _ in range(3)]
     assert codes == ["E_NUMERICS"] * 3
 
 
 @pytest.mark.parametrize(
     ("func", "words"),
-    [(_aborting, "SIGABRT"), (_leaving, "exited with status 0")],
+    [(kernels.aborting, "SIGABRT"), (kernels.leaving, "exited with status 0")],
 )
 def test_a_turn_that_dies_costs_only_itself(
     pool: Pool, func: tvm.tirx.PrimFunc, words: str
 ) -> None:
     for _ in range(2):
-        died, right = _turn(pool, [func, _double])
+        died, right = _turn(pool, [func, kernels.double])
         assert died.code == "E_CRASH"
         assert words in died.error
         assert right.ok
@@ -101,14 +64,16 @@ def test_a_turn_that_dies_costs_only_itself(
 
 def test_a_turn_that_hangs_is_ended(pool: Pool) -> None:
     started = time.monotonic()
-    hung, right = _turn(pool, [_endless, _double])
+    hung, right = _turn(pool, [kernels.endless, kernels.double])
     assert (hung.code, hung.error) == ("E_TIMEOUT", "killed after 3 s")
     assert right.ok
     assert time.monotonic() - started < 20
 
 
 def test_baselines_made_together_are_what_each_is_alone(pool: Pool) -> None:
-    mods = [mod_of(func) for func in (_aborting, _triple, _in_parallel, _leaving)]
+    mods = [
+        mod_of(func) for func in (kernels.aborting, kernels.triple, _in_parallel, kernels.leaving)
+    ]
     pool.prepare(mods)
     codes = [pool.baseline(mod).code for mod in mods]
     assert codes == ["E_CRASH", "", "", "E_CRASH"]
@@ -118,23 +83,23 @@ def test_baselines_made_together_are_what_each_is_alone(pool: Pool) -> None:
 
 def test_what_waits_ends_with_the_forking_process() -> None:
     with Pool(SPEC, QUICK, LOG) as pool:
-        assert _turn(pool, [_double])[0].ok
+        assert _turn(pool, [kernels.double])[0].ok
         (waiting,) = _children(pool.zygote_pid)
         os.kill(pool.zygote_pid, signal.SIGKILL)
-        assert _turn(pool, [_double])[0].ok
+        assert _turn(pool, [kernels.double])[0].ok
         assert not _is_alive(waiting)
 
 
 def test_closing_the_pool_ends_what_waits() -> None:
     with Pool(SPEC, QUICK, LOG) as pool:
-        assert _turn(pool, [_double])[0].ok
+        assert _turn(pool, [kernels.double])[0].ok
         (waiting,) = _children(pool.zygote_pid)
     assert not _is_alive(waiting)
 
 
 def test_only_a_few_wait() -> None:
     with Pool(SPEC, QUICK, LOG) as pool:
-        mods = [mod_of(_double.with_attr("number", number)) for number in range(9)]
+        mods = [mod_of(kernels.double.with_attr("number", number)) for number in range(9)]
         assert all(one.ok for _, one in pool.measure(mods, is_last=False))
         deadline = time.monotonic() + 5
         while len(_children(pool.zygote_pid)) > 6 and time.monotonic() < deadline:

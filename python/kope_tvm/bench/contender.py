@@ -69,12 +69,12 @@ def in_turns(
         for one in contenders:
             one.wait()
         for one in contenders:  # The first turn finds out how many calls fill a slot.
-            one.last_secs = one.turn()
+            one.turn()
         turns: dict[str, list[float]] = {one.name: [] for one in contenders}
         for number in range(num_turns):
             for one in contenders:
                 if one.last_secs < SLOW_SECS or number % SLOW_TURNS == 0:
-                    one.last_secs = one.turn()
+                    one.turn()
                 turns[one.name].append(one.last_secs)
     return {name: tuple(turns[first[name]]) for name in files}
 
@@ -118,17 +118,16 @@ class Contender:
         """Raises KopeError where it could not be built or does not run."""
         self._answer()
 
-    def turn(self) -> float:
-        """Seconds of one call, the mean of a slot; its threads sleep when this returns."""
+    def turn(self) -> None:
+        """Note the seconds of one call, a slot's mean; its threads sleep when this returns."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write("go\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             self._process.wait()
-        secs = float(self._answer())
+        self.last_secs = float(self._answer())
         time.sleep(self._pause_secs)
-        return secs
 
     def _answer(self) -> str:
         assert self._process.stdout is not None

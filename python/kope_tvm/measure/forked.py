@@ -8,8 +8,9 @@ import ctypes
 import os
 import signal
 
-PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG = 1
 """Linux's `prctl`: the signal that a process gets when its parent has gone."""
+_LIBC = ctypes.CDLL(None)
 
 
 def is_forked() -> bool:
@@ -29,7 +30,7 @@ def is_forked() -> bool:
 
 def end_with(parent: int) -> None:
     """Have this process killed when its parent ends, which it may have done already."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 

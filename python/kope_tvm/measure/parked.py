@@ -35,7 +35,7 @@ class Parked:
     def take(self, candidate: Candidate, job: Job, *, keeps: bool) -> None:
         """Give the candidate the process that waits for it, if there is one and it lives."""
         candidate.keeps = keeps
-        found = self._waiting.pop(_key(candidate, job), None)
+        found = self._waiting.pop(_key(candidate, job), None) if self._waiting else None
         if found is None:
             return
         if found.worker is None or found.worker.exit_code is not None:

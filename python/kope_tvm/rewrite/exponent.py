@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import count
 
 from kope_tvm.rewrite.attributes import drop_attributes
+from kope_tvm.rewrite.elements import indices
 
 
 def with_limited_exponents(script: str) -> str | None:
@@ -49,16 +51,10 @@ def _maximum(store: ast.Assign) -> Iterator[tuple[str, str]]:
 
 def _shape_of_access(element: ast.Subscript, row: ast.Subscript) -> str:
     """The element as text, its indices named by their place in the row's, the others alike."""
-    places = {ast.unparse(index): f"row {at}" for at, index in enumerate(_indices(row))}
-    others = iter(range(len(_indices(element))))
-    named = [
-        places.get(text) or f"other {next(others)}" for text in map(ast.unparse, _indices(element))
-    ]
+    places = {index: f"row {at}" for at, index in enumerate(indices(row))}
+    others = count()
+    named = [places.get(index) or f"other {next(others)}" for index in indices(element)]
     return f"{ast.unparse(element.value)}[{', '.join(named)}]"
-
-
-def _indices(element: ast.Subscript) -> list[ast.expr]:
-    return list(element.slice.elts) if isinstance(element.slice, ast.Tuple) else [element.slice]
 
 
 def _exponentials(tree: ast.Module) -> Iterator[ast.Call]:

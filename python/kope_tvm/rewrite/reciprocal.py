@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kope_tvm.rewrite.attributes import drop_attributes
+from kope_tvm.rewrite.elements import indices
 
 _SUFFIX = "_reciprocal"
 
@@ -58,7 +59,7 @@ def _divisions(function: ast.FunctionDef) -> Iterator[_Division]:
                 continue
             divisor = quotient.right
             if isinstance(divisor, ast.Subscript) and isinstance(target, ast.Subscript):
-                is_shared = _indices(divisor) < _indices(target)
+                is_shared = set(indices(divisor)) < set(indices(target))
                 if is_shared and ast.unparse(divisor.value) in shapes:
                     yield _Division(nest, store, quotient, divisor)
 
@@ -71,13 +72,6 @@ def _allocated(function: ast.FunctionDef) -> dict[str, ast.Call]:
         if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call)
         if ast.unparse(each.value.func) == "T.sblock_alloc_buffer"
     }
-
-
-def _indices(element: ast.Subscript) -> frozenset[str]:
-    index = element.slice
-    return frozenset(
-        ast.unparse(each) for each in (index.elts if isinstance(index, ast.Tuple) else [index])
-    )
 
 
 def _take_out(function: ast.FunctionDef, division: _Division) -> None:
