@@ -31,16 +31,26 @@ class Comparison:
         return f"max_abs {self.max_abs:.2g}, max_rel {self.max_rel:.2g}{place}"
 
 
-def compare(outputs: Sequence[np.ndarray], references: Sequence[np.ndarray]) -> Comparison:
-    """Compare output by output; NaN and infinity must sit in the same places."""
+def compare(
+    outputs: Sequence[np.ndarray],
+    references: Sequence[np.ndarray],
+    allowed: Sequence[float] | None = None,
+) -> Comparison:
+    """Compare output by output; NaN and infinity must sit in the same places.
+
+    `allowed` is an error an output that counts where it is above its dtype's.
+    """
     if len(outputs) != len(references):
         where = f"{len(outputs)} outputs for {len(references)}"
         return Comparison(np.inf, np.inf, where, ok=False)
-    found = [_compare_one(i, *pair) for i, pair in enumerate(zip(outputs, references, strict=True))]
+    each = zip(outputs, references, allowed or [0.0] * len(outputs), strict=True)
+    found = [_compare_one(number, *of_output) for number, of_output in enumerate(each)]
     return max(found, key=lambda each: (not each.ok, each.max_rel))
 
 
-def _compare_one(number: int, output: np.ndarray, reference: np.ndarray) -> Comparison:
+def _compare_one(
+    number: int, output: np.ndarray, reference: np.ndarray, allowed: float
+) -> Comparison:
     if output.shape != reference.shape or output.dtype != reference.dtype:
         where = (
             f"output {number}: {output.dtype}{list(output.shape)} "
@@ -59,7 +69,8 @@ def _compare_one(number: int, output: np.ndarray, reference: np.ndarray) -> Comp
     worst = float(error.max())
     relative = worst / scale if scale else (0.0 if worst == 0.0 else np.inf)
     where = f"output {number} [{_index(error)}]" if worst else ""
-    return Comparison(worst, relative, where, ok=relative <= TOLERANCE.get(str(output.dtype), 0.0))
+    most = max(allowed, TOLERANCE.get(str(output.dtype), 0.0))
+    return Comparison(worst, relative, where, ok=relative <= most)
 
 
 def _widen(array: np.ndarray) -> np.ndarray:
