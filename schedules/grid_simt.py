@@ -31,6 +31,8 @@ class Tile:
         return self.rows * self.cols // (self.own_rows * self.own_cols)
 
 
+_DEEP = 256
+"""Added up, from which reading operands takes longer than writing results (seen on an H200)."""
 _LOAD_WORK = 24
 """Multiply-adds in the time of bringing one element to shared memory and from there."""
 TILES = (
@@ -145,9 +147,27 @@ class _Simt:
         rows = sch.split(row, list(_groups(tile.rows, tile.own_rows)))
         cols = sch.split(col, list(_groups(tile.cols, tile.own_cols)))
         own = (rows[0], rows[2], cols[0], cols[2])
-        sch.reorder(rows[1], cols[1], *own)
-        sch.bind(sch.fuse(rows[1], cols[1]), "threadIdx.x")
+        sch.bind(self._threads(rows[1], cols[1], own), "threadIdx.x")
         return own
+
+    def _threads(self, row: LoopRV, col: LoopRV, own: tuple[LoopRV, ...]) -> LoopRV:
+        """Threads over a tile as one loop, around the loops over what each has of it.
+
+        Where much is added up a warp has four rows by eight columns, and its neighbours are two
+        rows of one column: sixteen bytes a thread are read from shared memory for half a warp at
+        once where every two threads read the same (the order of Gray's `maxas` and of CUTLASS).
+        Else results are the most of the work, and half a warp writes them side by side.
+        """
+        sch = self.sch
+        sizes = [int(sch.get(loop).extent) for loop in (row, col)]
+        if self.product.sizes[3] < _DEEP or sizes[0] % 4 or sizes[1] % 8:
+            sch.reorder(row, col, *own)
+            return sch.fuse(row, col)
+        rows, row, neighbour = sch.split(row, [None, 2, 2])
+        cols, col = sch.split(col, [None, 8])
+        order = [rows, cols, row, col, neighbour]
+        sch.reorder(*order, *own)
+        return sch.fuse(*order)
 
     def _write(self, grid: LoopRV) -> None:
         """Computes what follows, element by element, where the sums are."""

@@ -18,7 +18,7 @@ from kope_tvm.relative.plans import relative_plan, resized_plan
 from kope_tvm.relative.roles import wiring
 from kope_tvm.relative.wording import Relative
 from kope_tvm.relative.yardstick import Yardstick
-from kope_tvm.rewrite.arithmetic import with_cheaper_arithmetic
+from kope_tvm.rewrite.forms import forms
 from kope_tvm.schedule_error import TVM_ERRORS
 from kope_tvm.schedules.analysis import analyse
 from kope_tvm.space import Space, log_gap
@@ -59,10 +59,11 @@ class Landing:
 
     def _rewrite(self, then: Decisions | Plan, made_on: Yardstick) -> Landed:
         """A script says another function: this one is rewritten by the algebra that fits it."""
-        script = with_cheaper_arithmetic(str(self._bench.mod["main"].script()))
-        if script is None:
-            return self.landed(then, made_on)
-        return self.landed_on(script, then, made_on)
+        found = list(forms(str(self._bench.mod["main"].script()), self._bench.task.target))
+        if not found:
+            yield from self.landed(then, made_on)
+        for form in found:
+            yield from self.landed_on(form.script, then, made_on)
 
     def _decisions(self, proposal: Decisions, made_on: Yardstick) -> Landed:
         space = Space(proposal.space, proposal.trace)

@@ -15,6 +15,7 @@
 #define __launch_bounds__(...)
 #define __restrict__
 #define uint unsigned int
+#define __align__(n) __attribute__((aligned(n)))
 #define uchar unsigned char
 #define ushort unsigned short
 

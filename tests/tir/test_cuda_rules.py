@@ -22,6 +22,7 @@ from kope_tvm.schedules import (
     elementwise_cuda,
     matmul_cuda,
     rows_cuda,
+    scans_cuda,
     sums_cuda,
     windows_cuda,
 )
@@ -47,6 +48,10 @@ CASES = (
     ("windows_cuda", "op:heat2d:h=64,w=64"),
     ("sums_cuda", "op:column_mean:m=64,n=96"),
     ("sums_cuda", "op:matmul:m=1,n=96,k=64"),
+    ("matmul_cuda", "op:matmul:m=64,n=128,k=256"),
+    ("scans_cuda", "op:cumsum:m=4,n=256"),
+    ("scans_cuda", "op:cumsum:m=3,n=100"),
+    ("scans_cuda", "op:cumsum:m=6,n=192"),
 )
 FIT = (
     "op:softmax:m=4096,n=4096",
@@ -54,6 +59,7 @@ FIT = (
     "op:gelu:m=4096,n=4096",
     "op:matmul:m=4096,n=4096,k=4096",
     "op:column_mean:m=8192,n=4096",
+    "op:cumsum:m=4096,n=2048",
 )
 
 
@@ -124,6 +130,23 @@ def test_a_softmax_reads_its_row_once() -> None:
     # sixteen elements a thread, each vector loaded by the only line that reads it
     assert source.count("(X_ptr + ") == 4
     assert "__shfl_down_sync" in source
+
+
+def test_running_sums_are_added_in_registers_and_moved_in_vectors() -> None:
+    func = parse_operator("op:cumsum:m=4096,n=2048").tir()["main"]
+    (sch,) = scans_cuda.schedule(func, H200)
+    source = cuda_source(sch.mod, H200)
+    # a stretch of 32 elements a thread: 32 * 33 / 2 terms, none of them a choice
+    added = [
+        line for line in source.splitlines() if "within_local_ptr[" in line and " + X_" in line
+    ]
+    assert len(added) == 528
+    assert source.count("(float4*)(X_ptr") == 8
+
+
+def test_rows_too_long_for_shared_memory_are_no_running_sums_of_ours() -> None:
+    func = parse_operator("op:cumsum:m=4,n=65536").tir()["main"]
+    assert scans_cuda.schedule(func, H200) == []
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proposes the function computed by cheaper arithmetic, scheduled by the rules that know it."""
+"""Proposes the function in a form that computes it cheaper, scheduled by the rules that know it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kope_tvm.context import Context
 from kope_tvm.outcome import Verdict
 from kope_tvm.proposal import Decisions, Origin, Proposal, Rewrite, proposal_text
-from kope_tvm.rewrite.arithmetic import with_cheaper_arithmetic
+from kope_tvm.rewrite.forms import forms
 from kope_tvm.seat import Seat
 
 
@@ -30,10 +30,8 @@ class Algebra:
         return chosen
 
     def _rewrites(self) -> Iterator[Rewrite]:
-        script = with_cheaper_arithmetic(str(self._bench.mod["main"].script()))
-        bench = self._bench.rewritten(script) if script is not None else None
-        if script is None or bench is None or isinstance(bench, Verdict):
-            return
-        origin = Origin("algebra", change="rewrite: cheaper arithmetic of rows")
-        for space in bench.rule_spaces:
-            yield Rewrite(script, Decisions(space.name, space.trace, origin), origin)
+        for form in forms(str(self._bench.mod["main"].script()), self._bench.task.target):
+            bench = self._bench.rewritten(form.script)
+            origin = Origin("algebra", change=form.change)
+            for space in () if isinstance(bench, Verdict) else bench.rule_spaces:
+                yield Rewrite(form.script, Decisions(space.name, space.trace, origin), origin)
