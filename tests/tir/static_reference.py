@@ -22,12 +22,11 @@ _KINDS = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
 
 def calls(func: Any) -> frozenset[str]:
     found = set()
-    for node in _nodes(func.body):
-        if isinstance(node, ir.Call):
-            name = str(node.op.name)
-            foreign = name.startswith("tirx.call_") or "call_packed" in name
-            named = getattr(node.args[0], "value", None) if foreign and len(node.args) else None
-            found.add(name if named is None else f"{name}:{named}")
+    for node in (each for each in _nodes(func.body) if isinstance(each, ir.Call)):
+        name = str(node.op.name)
+        foreign = name.startswith("tirx.call_") or "call_packed" in name
+        named = getattr(node.args[0], "value", None) if foreign and len(node.args) else None
+        found.add(name if named is None else f"{name}:{named}")
     return frozenset(found)
 
 

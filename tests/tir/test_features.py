@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import tvm
+from features_reference import features_reference
 from tvm import relax, te
 from tvm.script import tirx as T
 
-from kope_tvm.features import features, features_reference
+from kope_tvm.features import features
 from kope_tvm.task import Features
 
 F32 = "float32"

@@ -22,6 +22,7 @@ from kope_tvm.mlir.rests import PLANES, Rests
 from kope_tvm.mlir.script_text import Handle, ScriptText
 from kope_tvm.mlir.source import Source
 from kope_tvm.mlir.tuned_op import Sizes, TunedOp, partials_of
+from kope_tvm.mlir.unsaid import unsaid
 
 _ACCUMULATORS = 24
 """Vector registers that a tile may fill: what is left of 32 holds its operands."""
@@ -87,8 +88,8 @@ class Winner:
                 for part, extents in self._rests.parts(nest, root, handle):
                     place = Place(part, where, extents)
                     self._descend(nest, root, self._packs.noted(self._nests, root, place))
-        for nest in self._nests:
-            self._note(nest)
+        told = unsaid(self._stages(), self.sources, self._packs.said)
+        self.left_out += [text for text in told if text not in self.left_out]
         for loop, turns in reversed(self._unrolled):
             self.text.unroll(loop, turns)
         if any(map(self._takes_vectors, self.sources)):
@@ -294,19 +295,3 @@ class Winner:
         handle = self.text.match(name, place.region)
         tiled, _ = self.text.fuse(handle, [1] * (len(extents) - 1) + [width])
         self.text.vectorize(tiled)
-
-    def _note(self, nest: Loop | Stage) -> None:
-        """What a nest does beside the operations that it was imported from."""
-        for stage in nest.stages() if isinstance(nest, Loop) else (nest,):
-            name = stage.block
-            if name in self.sources or name in self._packs.said or name.endswith("_init"):
-                continue
-            of = max((each for each in self.sources if name.startswith(f"{each}_")), default="")
-            if not of:
-                self._leave(f"{name}: a copy of a parameter in another order or place (pack)")
-            elif name not in (f"{of}_update", f"{of}_rf"):
-                self._leave(f"{name}: results of {of} in a place of their own; vectors hold them")
-
-    def _leave(self, text: str) -> None:
-        if text not in self.left_out:
-            self.left_out.append(text)
