@@ -146,9 +146,9 @@ class _Scheduled:
         step, once, inner = self._steps(deep, self.parts.depth, 1)
         own = self._spread(row, key, self.parts.keys)
         sch.reorder(step, once, inner, *own)
-        for operand, size in ((0, self.rows), (1, self.parts.keys)):
-            load = self.parts.dots.loads[operand]
-            copy = self._share(block, operand, step, size, is_line=_is_line(load, operand + 1))
+        for operand, load in enumerate(self.parts.dots.loads):
+            side, size = (1, self.rows) if 1 in load.iters else (2, self.parts.keys)
+            copy = self._share(block, operand, step, size, is_line=_is_line(load, side))
             sch.storage_align(copy, 0, 1, _WARP, _LANES)
             self._to_registers(block, operand, inner)
         self._unroll([inner, *own])

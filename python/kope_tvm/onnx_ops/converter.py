@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import onnx
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 from tvm.relax.frontend.onnx.onnx_frontend import OnnxOpConverter
 
 ANY: tuple[Any, ...] = ()
@@ -55,6 +55,12 @@ def _present(names: Sequence[str], refused: Mapping[int, str], kind: str) -> Ite
 def shape_of(expr: relax.Expr) -> tuple[int, ...]:
     """The static extents of a tensor."""
     return tuple(int(extent) for extent in expr.ty.shape.values)
+
+
+def is_static(expr: relax.Expr) -> bool:
+    """Whether all extents of a tensor are known."""
+    shape = expr.ty.shape
+    return shape is not None and all(isinstance(each, tirx.IntImm) for each in shape.values)
 
 
 def dtype_of(expr: relax.Expr) -> str:
