@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from kope_tvm.schedules.analysis import Access, Block, Index
@@ -26,6 +26,8 @@ class Conv:
     """Position of the data among the anchor's loads."""
     groups: int = 1
     """Of output channels, each of which reads `in_channels` of its own."""
+    row: int = -1
+    """The image's axis along which a row lies in memory: the last but for those of extent one."""
 
     @property
     def num_axes(self) -> int:
@@ -34,8 +36,18 @@ class Conv:
 
     @property
     def width(self) -> int:
-        """Of the output."""
-        return self.image[-1]
+        """Of the output's rows."""
+        return self.image[self.row]
+
+    @property
+    def row_stride(self) -> int:
+        """Between the windows of neighbours in a row."""
+        return self.stride[self.row]
+
+    @property
+    def num_rows(self) -> int:
+        """Of the outputs of all images, of one channel."""
+        return self.batch * self.num_pixels // self.width
 
     @property
     def num_pixels(self) -> int:
@@ -67,7 +79,7 @@ def conv_of(anchor: Block) -> Conv | None:
     ):
         return None
     n, oc, *sizes = (it.extent for it in anchor.iters)
-    return Conv(
+    found = Conv(
         batch=n,
         out_channels=oc,
         image=tuple(sizes[:num_axes]),
@@ -77,6 +89,15 @@ def conv_of(anchor: Block) -> Conv | None:
         data=data,
         groups=groups,
     )
+    return replace(found, row=_row_axis(found, image))
+
+
+def _row_axis(conv: Conv, image: Access) -> int:
+    """The last axis that is more than one wide, in the data too; the last where none is."""
+    for axis in reversed(range(conv.num_axes)):
+        if conv.image[axis] > 1 or image.shape[2 + axis] > 1:
+            return axis
+    return conv.num_axes - 1
 
 
 def _groups(anchor: Block, image: Access, channel: int) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from tvm import IRModule, tirx
 from tvm.s_tir import Schedule
@@ -79,8 +78,8 @@ def _layouts(conv: Conv, lanes: int) -> list[_Layout]:
     image_size = conv.num_pixels if conv.is_pointwise else conv.width
     image = _Layout(vector_lanes(image_size, lanes), over_channels=False)
     if conv.groups > 1:
-        return [image] if conv.stride[-1] == 1 else []
-    if conv.stride[-1] != 1:
+        return [image] if conv.row_stride == 1 else []
+    if conv.row_stride != 1:
         return [channel]
     if conv.is_pointwise and image.lanes >= channel.lanes:
         return [image, channel]
@@ -93,7 +92,7 @@ def _whole_rows(conv: Conv, lanes: int) -> list[_Layout]:
     Where a row is no whole number of registers, the other layouts leave lanes or registers empty.
     """
     registers = -(-conv.width // lanes)
-    if conv.is_pointwise or conv.stride[-1] != 1 or conv.width % lanes == 0:
+    if conv.is_pointwise or conv.row_stride != 1 or conv.width % lanes == 0:
         return []
     fits = 1 < registers <= _MOST_REGISTERS
     return [_Layout(conv.width, over_channels=False, registers=registers)] if fits else []
@@ -142,9 +141,16 @@ def _build_dot(
 
 def _over_channels(conv: Conv) -> Roles:
     """Each iterator's part where vectors run over output channels."""
-    *outer, pixels = range(2, 2 + conv.num_axes)
-    reduce = tuple(range(2 + conv.num_axes, 3 + 2 * conv.num_axes))
-    return Roles((0, *outer), pixels, 1, reduce, conv.data, 1 - conv.data)
+    *outer, row = _row_last(conv)
+    channel = 2 + conv.num_axes
+    kernel = [channel + 1 + axis for axis in (*outer, row)]
+    others = [2 + axis for axis in outer]
+    return Roles((0, *others), 2 + row, 1, (channel, *kernel), conv.data, 1 - conv.data)
+
+
+def _row_last(conv: Conv) -> list[int]:
+    """The image's axes, that along its rows at the end."""
+    return [*(axis for axis in range(conv.num_axes) if axis != conv.row), conv.row]
 
 
 def _channel_last(conv: Conv) -> tuple[int, ...]:
@@ -169,14 +175,14 @@ def _tile(
     else:
         roles = replace(roles, row=1, col=roles.row, lhs=roles.rhs, rhs=roles.lhs)
         rows, cols = cols, rows
-    depth = conv.in_channels if set(conv.kernel) == {1} else conv.kernel[-1]
+    depth = conv.in_channels if set(conv.kernel) == {1} else conv.kernel[conv.row]
     col_axis = roles.col
     if conv.groups > 1:
         _split_groups(sch, block, conv)
         roles, rows = _behind_groups(roles), rows // conv.groups
     share = replace(facts, vector_registers=facts.vector_registers // layout.registers)
     tile = tile_space(rows, cols // layout.lanes, depth, layout.lanes, share)
-    if not is_flat and conv.batch * prod(conv.image[:-1]) >= facts.num_cores:
+    if not is_flat and conv.num_rows >= facts.num_cores:
         tile = tile_with_rest(rows, tile, share)
     tile_anchor(sch, block, epilogue, roles, tile, facts, col_axis=col_axis)
 

@@ -22,7 +22,9 @@ from rule_checks import (
 from tvm import relax, tirx
 
 from kope_tvm.operators import parse_operator
+from kope_tvm.schedules.analysis import analyse
 from kope_tvm.schedules.contraction import rows_with_rest
+from kope_tvm.schedules.conv import conv_of
 from kope_tvm.schedules.conv2d_x86 import schedule
 
 op = relax.op
@@ -54,6 +56,10 @@ CASES: list[tuple[Shape, Shape, int, int]] = [
     ((1, 3, 5, 17), (45, 3, 3, 3), 1, 1),
     ((2, 4, 3, 38), (32, 4, 3, 3), 2, 1),
     ((1, 4, 37, 41), (32, 4, 1, 1), 1, 0),
+    ((1, 6, 30, 1), (32, 6, 5, 1), 1, 0),
+    ((2, 4, 21, 1), (16, 4, 3, 1), 2, 0),
+    ((1, 4, 24, 1), (12, 4, 9, 1), 1, 0),
+    ((1, 3, 9, 1), (16, 3, 3, 3), 1, 1),
 ]
 
 
@@ -61,6 +67,22 @@ CASES: list[tuple[Shape, Shape, int, int]] = [
 def test_convolution_is_right(x: Shape, w: Shape, stride: int, pad: int) -> None:
     func = conv_func(x, w, stride, pad)
     assert_right(schedule, func, lambda x, w: conv(x, w, stride, pad))
+
+
+def test_an_image_of_one_column_is_a_row() -> None:
+    """Keras' one-dimensional convolutions come so; a tile of one pixel would load more than add."""
+    assert rows_of(conv_func((1, 6, 30, 1), (32, 6, 5, 1), 1, 0)) == (26, 1)
+    assert rows_of(conv_func((1, 3, 9, 1), (16, 3, 3, 3), 1, 1)) == (1, 9)
+
+
+def rows_of(func: tirx.PrimFunc) -> tuple[int, int]:
+    """How wide the rule takes rows to be, and how many there are."""
+    info = analyse(func)
+    assert info is not None
+    assert info.anchor is not None
+    found = conv_of(info.anchor)
+    assert found is not None
+    return found.width, found.num_rows
 
 
 def by_numpy(spec: str) -> Callable[..., Array]:
