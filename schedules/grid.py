@@ -11,6 +11,7 @@ import tvm
 from tvm import tirx
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
 
 from kope_tvm.schedules.analysis import Access, Analysis, Block, analyse
 from kope_tvm.schedules.operands import is_copy
@@ -107,6 +108,17 @@ def only_load(stage: Stage, buffer: str) -> Access | None:
         for ix in load.indices
     )
     return load if plain else None
+
+
+def brought_to_shared(sch: Schedule, info: Analysis, buffer: str, reader: SBlockRV) -> SBlockRV:
+    """The block that fills shared memory: a padding, or a copy of what comes from outside."""
+    writer = info.writer(buffer)
+    if writer is None:
+        reads = [str(region.source.name) for region in sch.get(reader).reads]
+        return sch.cache_read(reader, reads.index(buffer), "shared")
+    copy = sch.get_sblock(writer.name)
+    sch.set_scope(copy, 0, "shared")
+    return copy
 
 
 def merged(block: Block, groups: Iterable[Iterable[int]]) -> tirx.IndexMap:

@@ -16,6 +16,7 @@ from kope_tvm.schedules.analysis import Access, Block
 from kope_tvm.schedules.attention_parts import Parts, find_parts
 from kope_tvm.schedules.grid import fused, inlined, sample
 from kope_tvm.schedules.grid_product import inline_into
+from kope_tvm.schedules.grid_simt import groups
 from kope_tvm.target import Facts
 
 _ROW_TILES = (128, 64, 32)
@@ -106,8 +107,8 @@ class _Scheduled:
     def _spread(self, row: LoopRV, col: LoopRV, cols: int) -> list[LoopRV]:
         """Gives each thread its part of a tile, in groups as far apart as all threads are wide."""
         sch = self.sch
-        rows = sch.split(row, list(_groups(self.rows)))
-        cols_ = sch.split(col, list(_groups(cols)))
+        rows = sch.split(row, list(groups(self.rows, self.rows // _SIDE)))
+        cols_ = sch.split(col, list(groups(cols, cols // _SIDE)))
         own = [rows[0], rows[2], cols_[0], cols_[2]]
         sch.reorder(rows[1], cols_[1], *own)
         self._bind(sch.fuse(rows[1], cols_[1]))
@@ -252,10 +253,3 @@ class _Scheduled:
 def _is_line(load: Access, at: int) -> bool:
     """Whether neighbours along the iterator at `at` are neighbours in memory."""
     return load.is_linear and load.stride(at) == 1
-
-
-def _groups(size: int) -> tuple[int, int, int]:
-    """Groups a thread, threads, neighbours a group."""
-    own = size // _SIDE
-    width = min(own, _LANES)
-    return own // width, _SIDE, width

@@ -17,7 +17,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from kope_tvm.schedules.analysis import Analysis, Block, analyse
-from kope_tvm.schedules.grid import FEW_THREADS, fused, lanes_of, sample
+from kope_tvm.schedules.grid import FEW_THREADS, brought_to_shared, fused, lanes_of, sample
 from kope_tvm.schedules.stages import element_bits, selects
 from kope_tvm.target import Facts
 
@@ -149,15 +149,9 @@ class _Scheduled:
         return sch
 
     def _brought(self, within: SBlockRV) -> SBlockRV:
-        """The block that fills shared memory: the padding, or a copy of what comes from outside."""
-        sch, scan = self.sch, self.scan
-        writer = scan.info.writer(scan.source)
-        if writer is None:
-            copy = sch.cache_read(within, 0, "shared")
-        else:
-            copy = sch.get_sblock(writer.name)
-            sch.set_scope(copy, 0, "shared")
-        length = scan.length
+        """The block that brings rows to shared memory, in stretches."""
+        sch, scan, length = self.sch, self.scan, self.scan.length
+        copy = brought_to_shared(sch, scan.info, scan.source, within)
 
         def stretched(*at: tirx.Var) -> list[tirx.PrimExpr]:
             return [*at[:-1], at[-1] // length, at[-1] % length]

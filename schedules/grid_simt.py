@@ -144,8 +144,8 @@ class _Simt:
         shared memory in one go.
         """
         sch, tile = self.sch, self.tile
-        rows = sch.split(row, list(_groups(tile.rows, tile.own_rows)))
-        cols = sch.split(col, list(_groups(tile.cols, tile.own_cols)))
+        rows = sch.split(row, list(groups(tile.rows, tile.own_rows)))
+        cols = sch.split(col, list(groups(tile.cols, tile.own_cols)))
         own = (rows[0], rows[2], cols[0], cols[2])
         sch.bind(self._threads(rows[1], cols[1], own), "threadIdx.x")
         return own
@@ -183,7 +183,7 @@ class _Simt:
         sch.vectorize(lane)
 
 
-def _groups(size: int, own: int) -> tuple[int, int, int]:
+def groups(size: int, own: int) -> tuple[int, int, int]:
     """Groups a thread, threads, neighbours a group."""
     width = min(own, _LANES)
     return own // width, size // own, width

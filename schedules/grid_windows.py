@@ -16,7 +16,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from kope_tvm.schedules.analysis import Analysis, Block, analyse
-from kope_tvm.schedules.grid import fused, sample
+from kope_tvm.schedules.grid import brought_to_shared, fused, sample
 from kope_tvm.schedules.grid_product import find_product
 
 _WINDOW = 128
@@ -138,7 +138,7 @@ def _distance(tile: Tile) -> float:
 def _tiled(window: Window, tile: Tile) -> Schedule:
     """A block of threads a tile of a plane."""
     sch, block, write = window.start(window.shared)
-    copy = _copy(sch, window, block)
+    copy = brought_to_shared(sch, window.info, window.shared, block)
     *outer, row, col = sch.get_loops(write)
     down, row, own = sch.split(row, [None, tile.rows, tile.own_rows])
     across, col = sch.split(col, [None, tile.cols])
@@ -154,17 +154,6 @@ def _tiled(window: Window, tile: Tile) -> Schedule:
     sch.compute_at(copy, grid)
     _bring(sch, copy, tile)
     return sch
-
-
-def _copy(sch: Schedule, window: Window, block: SBlockRV) -> SBlockRV:
-    """The block that fills shared memory: the padding, or a copy of what comes from outside."""
-    writer = window.info.writer(window.shared)
-    if writer is None:
-        reads = [str(region.source.name) for region in sch.get(block).reads]
-        return sch.cache_read(block, reads.index(window.shared), "shared")
-    copy = sch.get_sblock(writer.name)
-    sch.set_scope(copy, 0, "shared")
-    return copy
 
 
 def _bring(sch: Schedule, copy: SBlockRV, tile: Tile) -> None:

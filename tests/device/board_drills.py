@@ -45,14 +45,6 @@ def triple(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None
 
 
 @T.prim_func(s_tir=True)
-def endless(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
-    T.func_attr({"global_symbol": "main"})
-    B[0] = T.float32(0)
-    while B[0] < T.float32(1):
-        B[0] = A[0] * T.float32(0)
-
-
-@T.prim_func(s_tir=True)
 def out_of_bounds(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")) -> None:
     T.func_attr({"global_symbol": "main"})
     for i in range(64):

@@ -15,13 +15,13 @@ from board_drills import (
     RUN_SECS,
     board_spec,
     double,
-    endless,
     hungry,
     needs_emulator,
     out_of_bounds,
     raising,
     triple,
 )
+from measure_kernels import endless
 from measure_pool import LOG, measured, mod_of
 
 from kope_tvm.boards import SIMULATED, Met

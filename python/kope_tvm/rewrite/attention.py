@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kope_tvm.rewrite.elements import indices
 from kope_tvm.rewrite.steps import Step, by_part
 
 
@@ -84,8 +85,7 @@ def _is_of_rows(maxima: Step, exps: Step, sums: Step, quotients: Step) -> bool:
     """Whether each says what its name says, of the same rows and their last dimension."""
     names = {maxima.buffer: "M", exps.buffer: "E", sums.buffer: "S", quotients.buffer: "Q"}
     names[ast.unparse(exps.loads[0].value)] = "L"
-    num_rows = exps.target.slice
-    num = len(num_rows.elts) - 1 if isinstance(num_rows, ast.Tuple) else 0
+    num = len(indices(exps.target)) - 1
     row = ",".join(f"r{at}" for at in range(num))
     wanted = (
         (maxima, f"T.max(M[{row}],L[{row},k])"),

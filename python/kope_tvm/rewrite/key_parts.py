@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from kope_tvm.rewrite.attention import Attention, find_attention
 from kope_tvm.rewrite.attributes import drop_attributes
 from kope_tvm.rewrite.elements import indices
-from kope_tvm.rewrite.steps import Extent, steps
+from kope_tvm.rewrite.steps import Extent, function_of, steps
 
 _PARTS = (128, 64, 32)
 """Keys of a part; the first that divides."""
@@ -31,7 +31,7 @@ def with_keys_in_parts(script: str) -> str | None:
     None where it has none of float32, or none that parts divide.
     """
     tree = ast.parse(script)
-    function = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    function = function_of(tree)
     found = find_attention(list(steps(function)))
     form = _Form.of(found) if found and '"float16"' not in script else None
     if found is None or form is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kope_tvm.rewrite.attributes import drop_attributes
 from kope_tvm.rewrite.elements import indices
+from kope_tvm.rewrite.steps import function_of
 
 _SUFFIX = "_reciprocal"
 
@@ -33,7 +34,7 @@ def with_reciprocals(script: str) -> str | None:
 
     None where it has none.
     """
-    function = _function(ast.parse(script))
+    function = function_of(ast.parse(script))
     found = list(_divisions(function))
     if not found:
         return None
@@ -41,10 +42,6 @@ def with_reciprocals(script: str) -> str | None:
         _take_out(function, division)
     drop_attributes(function)
     return ast.unparse(ast.fix_missing_locations(function))
-
-
-def _function(tree: ast.Module) -> ast.FunctionDef:
-    return next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def _divisions(function: ast.FunctionDef) -> Iterator[_Division]:

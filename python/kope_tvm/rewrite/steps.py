@@ -57,6 +57,11 @@ class Step:
         return {name: size for name, size in found if size} if all(sizes) else {}
 
 
+def function_of(tree: ast.Module) -> ast.FunctionDef:
+    """The only one of a script."""
+    return next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
 def steps(function: ast.FunctionDef) -> Iterator[Step]:
     """Those that have loops of their own, in order."""
     for nest in (each for each in function.body if isinstance(each, ast.For)):
