@@ -11,7 +11,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 from tvm.tirx import Add, IntImm
 
-from kope_tvm.plan.nest import Loop, loops_of, realizes, variables
+from kope_tvm.plan.nest import Loop, loops_around, realizes, variables
 from kope_tvm.plan.primitives.marks import MOST_LANES, MOST_UNROLLED
 from kope_tvm.schedule_error import TVM_ERRORS
 from kope_tvm.space import divisors
@@ -65,7 +65,7 @@ def _blocks(sch: Schedule) -> list[_Block]:
     func = sch.mod["main"]
     params = list(func.params)
     return [
-        _Block(one, loops_of(sch, one.block), _writes_any(one.block, params))
+        _Block(one, loops_around(sch, one), _writes_any(one.block, params))
         for one in realizes(func)
     ]
 
@@ -199,21 +199,21 @@ _PARTS: tuple[Callable[[_Block], Iterator[Move]], ...] = (
 
 def _inlining(sch: Schedule, blocks: Sequence[_Block]) -> Iterator[Move]:
     """Asked of TVM, since the answer hangs on how the indices invert."""
+    plain = Schedule(sch.mod, debug_mask="none", error_render_level="none")
     for block in blocks:
         if block.reduces or "reduce" in {loop.kind for loop in block.loops} or len(blocks) < 2:
             continue
         ways = ("reverse_compute_inline",) if block.is_output else _WAYS
         for way in ways:
-            if _works(sch, way, block.name):
+            if _works(plain.copy(), way, block.name):
                 yield Move(f"{way} {block.name}", "fuse")
 
 
 _WAYS = ("compute_inline", "reverse_compute_inline")
 
 
-def _works(sch: Schedule, way: str, block: str) -> bool:
+def _works(trial: Schedule, way: str, block: str) -> bool:
     try:
-        trial = Schedule(sch.mod, debug_mask="none", error_render_level="none")
         getattr(trial, way)(trial.get_sblock(block))
     except TVM_ERRORS:
         return False

@@ -83,7 +83,16 @@ def loops_of(sch: Schedule, block: Any, named: Sequence[tuple[str, Any]] = ()) -
     `named` are names that loops were given, by their places in the schedule (`StmtSRef`).
     """
     sref = sch.get_sref(block)
-    kinds = _kinds(_realize(sch, sref.stmt))
+    return _loops(sref, _realize(sch, sref.stmt), named)
+
+
+def loops_around(sch: Schedule, realize: Any) -> tuple[Loop, ...]:
+    """`loops_of` a block whose realize, one of the schedule's own, is at hand."""
+    return _loops(sch.get_sref(realize.block), realize, ())
+
+
+def _loops(sref: Any, realize: Any, named: Sequence[tuple[str, Any]]) -> tuple[Loop, ...]:
+    kinds = _kinds(realize)
     loops: list[Loop] = []
     taken: set[str] = set()
     for at in _nest(sref):
@@ -126,6 +135,8 @@ def _kinds(realize: Any) -> dict[Any, str]:
 
 def variables(expr: Any) -> list[Any]:
     """The variables that an expression reads."""
+    if isinstance(expr, Var):  # Most indices are: no walk.
+        return [expr]
     found: list[Any] = []
     tvm_ffi.structural_walk(expr, [(Var, found.append)], order="pre")
     return found
