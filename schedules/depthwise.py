@@ -3,6 +3,7 @@
 
 The padded rows are written next to their use, a few rows or a whole channel at a time; for a
 stride of more than one their columns are sorted by phase, so that every load is of neighbours.
+Where a tile is as high as the image, no product with a padded row is left (`known_padding`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from kope_tvm.schedules.analysis import Analysis, Block, analyse
 from kope_tvm.schedules.contraction import (
-    best_first,
     choose,
     divisors,
     is_worth_threads,
@@ -127,11 +127,10 @@ def _tile(
 ) -> tuple[LoopRV, LoopRV]:
     """Tiles the anchor with its epilogue; the loops over channels and over tiles of rows."""
     loops = sch.get_loops(block)
-    most = max(facts.vector_registers, 8) // 2
-    vectors = best_first(divisors(conv.width // lanes, 4), lambda v: v)
-    rows = best_first(divisors(conv.height, 8), lambda r: r if r * vectors[0] <= most else -r)
-    row_task, row = sch.split(loops[2], [None, choose(sch, rows)])
-    column, vector, lane = sch.split(loops[3], [None, choose(sch, vectors), lanes])
+    rows, vectors = divisors(conv.height, 8), divisors(conv.width // lanes, 4)
+    row_first, vector_first = _first_tile(rows, vectors, max(facts.vector_registers, 8) // 2)
+    row_task, row = sch.split(loops[2], [None, choose(sch, (row_first, *rows))])
+    column, vector, lane = sch.split(loops[3], [None, choose(sch, (vector_first, *vectors)), lanes])
     taps = [loops[i] for i in conv.taps]
     sch.reorder(loops[0], loops[1], row_task, column, *taps, row, vector, lane)
     task = sch.fuse(loops[0], loops[1])
@@ -140,6 +139,12 @@ def _tile(
     sch.vectorize(lane)
     tile_epilogue(sch, epilogue, column, lanes, 3)
     return task, row_task
+
+
+def _first_tile(rows: list[int], vectors: list[int], registers: int) -> tuple[int, int]:
+    """The largest that leaves as many registers for taps; of two as large the wider one."""
+    tiles = [(row, vector) for row in rows for vector in vectors if row * vector <= registers]
+    return max(tiles, key=lambda tile: (tile[0] * tile[1], tile[1]))
 
 
 def _stage_rows(sch: Schedule, pad: SBlockRV, task: LoopRV, rows: LoopRV) -> None:

@@ -23,6 +23,7 @@ from kope_tvm import compiled_cuda
 from kope_tvm.code_apart import set_apart
 from kope_tvm.code_form import form_of_all
 from kope_tvm.default_schedules import with_default_schedules
+from kope_tvm.known_padding import with_known_padding
 
 _BROKEN = "LLVM module verification failed"
 _WITHOUT_THE_PASS = "-vectorize-slp=false"
@@ -39,6 +40,7 @@ def build(mod: IRModule, target: Target) -> Any:
         compiled_cuda.install()
         with tvm.transform.PassContext(config=_ASYNC):
             return _compiled(mod, target, _ASYNC)
+    mod = with_known_padding(mod)
     funcs = list(mod.functions.values())
     if any(isinstance(func, relax.Function) for func in funcs):
         return _compiled(set_apart(mod, target), target, {})

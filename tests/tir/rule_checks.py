@@ -16,6 +16,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
+from kope_tvm.llvm_build import build
 from kope_tvm.target import Facts, TargetSpec
 
 Array = npt.NDArray[Any]
@@ -67,7 +68,7 @@ def inputs(func: tirx.PrimFunc) -> list[Array]:
 
 def run(mod: IRModule, arrays: Sequence[Array]) -> Array:
     """The output of the module's `main`."""
-    executable = tvm.compile(mod, target=tvm.target.Target(LLVM)).jit()
+    executable = build(mod, tvm.target.Target(LLVM)).jit()
     tensors = [tvm.runtime.tensor(array) for array in arrays]
     executable["main"](*tensors)
     return np.asarray(tensors[-1].numpy())

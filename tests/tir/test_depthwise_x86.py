@@ -42,6 +42,10 @@ CASES = [
     ((13, 15), 3, 2, 1),
     ((3, 48), 5, 1, 2),
     ((12, 24), 5, 2, 2),
+    ((1, 24), 5, 1, 2),
+    ((2, 24), 5, 1, 2),
+    ((3, 24), 3, 2, 1),
+    ((4, 24), 7, 2, 3),
     ((9, 9), 3, 1, 0),
     ((1, 1), 3, 1, 1),
 ]
@@ -56,6 +60,19 @@ def test_depthwise_is_right(size: tuple[int, int], kernel: int, stride: int, pad
 def test_depthwise_is_right_with_narrow_vectors() -> None:
     func = depthwise_func((10, 24), 3, 2, 1)
     assert_right(schedule, func, lambda x, w: depthwise(x, w, 2, 1), target=AVX2)
+
+
+def test_a_tile_is_as_large_as_registers_for_its_sums_are_and_rather_high_than_small() -> None:
+    """Half of AVX2's sixteen are for the taps."""
+    sizes = {(2, 64): (2, 4), (3, 64): (3, 2), (6, 64): (2, 4), (56, 56): (8, 1), (7, 16): (7, 1)}
+    assert {size: _first_tile(size) for size in sizes} == sizes
+
+
+def _first_tile(size: tuple[int, int]) -> tuple[int, int]:
+    space = schedule(depthwise_func(size, 3, 1, 1), AVX2)[0]
+    rows, vectors = space.trace.decisions.items()
+    row, vector = (int(inst.attrs[0][int(decision)]) for inst, decision in (rows, vectors))
+    return row, vector
 
 
 def test_topi_depthwise_is_right() -> None:

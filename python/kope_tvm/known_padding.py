@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads of a padded image's constant border become the constant, where loops say that they are.
+
+A block that pads writes `x if condition else constant`. Where the loops that a reader's index comes
+from are all unrolled, the condition is known of each copy of its body; said to TVM, a product with
+a row of zeros is gone. Of a 5x5 convolution of an image of two rows that is 6 products in 10.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import IRModule, ir, tirx
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.tirx import For, ForKind, IntImm, PrimFunc
+
+from kope_tvm.plan.nest import variables
+
+
+@dataclass(frozen=True)
+class _Padding:
+    """What a buffer's only writer stores."""
+
+    store: Any
+    conditions: tuple[Any, ...]
+    """All of which hold inside."""
+    border: Any
+    """The constant outside."""
+
+    def told_of(self, load: Any, known: Set[Any]) -> Any:
+        """The load, guarded by those conditions that hang on known iterators only."""
+        places = dict(zip(self.store.indices, load.indices, strict=True))
+        sure = {var for var, place in places.items() if set(variables(place)) <= known}
+        guards = [
+            _with(condition, places)
+            for condition in self.conditions
+            if set(variables(condition)) <= sure
+        ]
+        return tirx.if_then_else(tirx.all(*guards), load, self.border) if guards else load
+
+
+def with_known_padding(mod: IRModule) -> IRModule:
+    """The module, each of its functions telling TVM where it reads padding."""
+    made = mod.clone()
+    for var, func in mod.functions.items():
+        if isinstance(func, PrimFunc):
+            made.update_func(var, _told(func))
+    return made
+
+
+def _told(func: PrimFunc) -> PrimFunc:
+    realizes: list[Any] = []
+    tvm_ffi.structural_walk(func.body, [(SBlockRealize, realizes.append)], order="pre")
+    paddings = dict(_paddings([one.block for one in realizes]))
+    if not paddings:
+        return func
+    unrolled = _unrolled(func)
+    told = {one.block: _told_block(one, paddings, unrolled) for one in realizes}
+    body = tvm_ffi.structural_map(func.body, [(SBlock, lambda block: told.get(block, block))])
+    return func.with_body(body)
+
+
+def _paddings(blocks: Sequence[Any]) -> Iterator[tuple[Any, _Padding]]:
+    """By the padded buffer, of those that one block writes."""
+    writers = Counter(region.source for block in blocks for region in block.writes)
+    for store in (block.body for block in blocks if isinstance(block.body, tirx.BufferStore)):
+        choice = store.value
+        if writers[store.buffer] > 1 or not isinstance(choice, ir.Call):
+            continue
+        if str(choice.op.name).endswith("if_then_else"):
+            condition, _, border = choice.args
+            if isinstance(border, tirx.FloatImm | IntImm):
+                yield store.buffer, _Padding(store, tuple(_parts(condition)), border)
+
+
+def _parts(condition: Any) -> Iterator[Any]:
+    """What a conjunction consists of."""
+    if isinstance(condition, tirx.And):
+        yield from _parts(condition.a)
+        yield from _parts(condition.b)
+    else:
+        yield condition
+
+
+def _unrolled(func: PrimFunc) -> set[Any]:
+    """Variables of loops whose bodies are copied, or run once."""
+    loops: list[Any] = []
+    tvm_ffi.structural_walk(func.body, [(For, loops.append)], order="pre")
+    return {loop.loop_var for loop in loops if _is_copied(loop)}
+
+
+def _is_copied(loop: Any) -> bool:
+    is_one = isinstance(loop.extent, IntImm) and int(loop.extent) == 1
+    return is_one or loop.kind == ForKind.UNROLLED
+
+
+def _told_block(realize: Any, paddings: Mapping[Any, _Padding], unrolled: Set[Any]) -> Any:
+    block = realize.block
+    if not any(region.source in paddings for region in block.reads):
+        return block
+    bound = zip(block.iter_vars, realize.iter_values, strict=True)
+    known = {one.var for one, value in bound if set(variables(value)) <= unrolled}
+
+    def told(load: Any) -> Any:
+        padding = paddings.get(load.source)
+        return padding.told_of(load, known) if padding else load
+
+    body = tvm_ffi.structural_map(block.body, [(ir.TensorLoad, told)])
+    return SBlock(
+        block.iter_vars, block.reads, block.writes, block.name_hint, body, block.init,
+        block.alloc_buffers, block.match_buffers, block.annotations,
+    )  # fmt: skip
+
+
+def _with(condition: Any, places: Mapping[Any, Any]) -> Any:
+    """The condition of other variables."""
+    return tvm_ffi.structural_map(condition, [(ir.Var, lambda var: places.get(var, var))])
