@@ -14,10 +14,9 @@ from rich.table import Table
 
 from kope_tvm.bench.contender import in_turns
 from kope_tvm.compilation import compile_model
-from kope_tvm.errors import KopeError
 from kope_tvm.machine import load_target
 from kope_tvm.model import load_model
-from kope_tvm.model_check import ModelReferences
+from kope_tvm.model_gate import proved_model
 from kope_tvm.progress import progress_on, spell_secs
 from kope_tvm.tuning import tune
 
@@ -43,14 +42,12 @@ def _demo(path: Path, folder: Path, console: Console) -> int:
         f"{path.name}: {len(report.tasks)} functions, {report.trials} trials "
         f"in {report.wall_secs:.0f} s ({report.failed} failed)"
     )
-    tuned, untuned = compile_model(model, spec, work_dir), compile_model(model, spec)
-    check = ModelReferences(model, untuned).check(tuned)
-    console.print(f"{tuned.coverage}; {check}")
-    if not check.ok:
-        raise KopeError(f"{path.name}: the tuned model is wrong; {check}")
+    proved = proved_model(model, spec, work_dir)
+    console.print(f"{proved.artifact.coverage}; {proved.check}")
+    console.print(f"threads: {proved.threads}")
     files = {"before": folder / "untuned.so", "after": folder / "tuned.so"}
-    untuned.save(files["before"])
-    tuned.save(files["after"])
+    compile_model(model, spec).save(files["before"])
+    proved.artifact.save(files["after"])
     assert model.onnx is not None
     files["ONNX Runtime"] = folder / "model.onnx"
     files["ONNX Runtime"].write_bytes(model.onnx)
