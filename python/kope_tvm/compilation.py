@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from kope_tvm.llvm_build import build
 from kope_tvm.manifest import Coverage, Manifest
 from kope_tvm.model import Model
 from kope_tvm.model_check import ModelCheck, ModelReferences
-from kope_tvm.one_thread import on_one_thread
 from kope_tvm.prepack.constants import prepacked
 from kope_tvm.provenance import provenance
 from kope_tvm.target import TargetSpec
@@ -32,16 +31,13 @@ def compile_model(
     work_dir: str | Path | None = None,
     *,
     untuned: Mapping[str, str] = _NONE,
-    on_one: Collection[str] = (),
 ) -> Artifact:
     """Compile a loaded model; None as `work_dir` makes the untuned build.
 
-    `untuned` names functions that stay as they are, each with the reason; those `on_one` run on one
-    thread.
+    `untuned` names functions that stay as they are, each with the reason.
     """
     tvm_target = Target(dict(target.tvm_target))
     mod, coverage = Learned.open(work_dir, tvm_target).apply(model.mod, untuned=untuned)
-    mod = on_one_thread(mod, on_one) if on_one else mod
     mod, packed = prepacked(mod, tvm_target)
     try:
         executable = build(mod, tvm_target)

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from tvm import IRModule
 from tvm.target import Target
 
@@ -18,7 +17,6 @@ from kope_tvm.learned import Learned
 from kope_tvm.machine import load_target
 from kope_tvm.model import Model, load_model
 from kope_tvm.model_check import ModelCheck, ModelReferences
-from kope_tvm.one_thread import Threads, planned
 from kope_tvm.outcome import Measurement
 from kope_tvm.performance import Comparison, compared
 from kope_tvm.schedule_error import TVM_ERRORS, first_line
@@ -59,7 +57,6 @@ class ProvedModel:
     check: ModelCheck
     beside_untuned: Comparison | None
     """None where no function is tuned: it is the untuned build."""
-    threads: Threads
 
 
 def proved_model(model: Model, target: TargetSpec, work_dir: str | Path) -> ProvedModel:
@@ -70,19 +67,14 @@ def proved_model(model: Model, target: TargetSpec, work_dir: str | Path) -> Prov
     references = ModelReferences(model, compile_model(model, target))
     learned = Learned.open(work_dir, Target(dict(target.tvm_target)))
     _, coverage = learned.apply(model.mod)
-    gate = _Gate(model, target, work_dir, references, coverage.hit)
-    build = gate.right_build()
+    build = _Gate(model, target, work_dir, references, coverage.hit).right_build()
     if build.artifact is None or build.check is None or not build.check.ok:
         raise KopeError(f"{model.name}: compiled but wrong, nothing written: {build.said}")
-    threads = gate.planned(build)
-    artifact, check = threads.artifact, references.check(threads.artifact)
-    beside = gate.beside(artifact, references.untuned) if artifact.coverage.hit else None
-    artifact.passed(f"model: {check}")
+    beside = _beside(build.artifact, references) if build.artifact.coverage.hit else None
+    build.artifact.passed(f"model: {build.check}")
     if beside is not None:
-        artifact.passed(f"performance: {beside.gain:.2f}x the untuned build")
-    if threads.on_one:
-        artifact.passed(f"threads: {threads}")
-    return ProvedModel(artifact, check, beside, threads)
+        build.artifact.passed(f"performance: {beside.gain:.2f}x the untuned build")
+    return ProvedModel(build.artifact, build.check, beside)
 
 
 @dataclass(frozen=True)
@@ -93,7 +85,6 @@ class _Build:
     """How it compares, or why it cannot be."""
     artifact: Artifact | None = None
     check: ModelCheck | None = None
-    untuned: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_right(self) -> bool:
@@ -149,38 +140,22 @@ class _Gate:
             check = self.references.check(artifact)
         except (KopeError, *TVM_ERRORS) as error:
             return _Build(first_line(error))
-        said = str(check.untuned if not check.untuned.ok else check)
-        return _Build(said, artifact, check, untuned)
-
-    def planned(self, build: _Build) -> Threads:
-        """The build with its short functions on as many threads as the model is fastest with."""
-        assert build.artifact is not None
-
-        def made(names: Collection[str]) -> Artifact:
-            return compile_model(
-                self.model, self.target, self.work_dir, untuned=build.untuned, on_one=names
-            )
-
-        if not build.artifact.coverage.hit or self.target.facts.num_cores == 1:
-            return Threads(build.artifact)
-        return planned(build.artifact, self.references.feeds[0], made, self.beside)
-
-    def beside(self, ours: Artifact, theirs: Artifact) -> Comparison:
-        """The two builds timed in turns."""
-        return _beside(ours, theirs, self.references.feeds[0])
+        return _Build(str(check.untuned if not check.untuned.ok else check), artifact, check)
 
 
 def _reason(why: str) -> str:
     return f"wrong in the model ({why}); compiled untuned"
 
 
-def _beside(ours: Artifact, theirs: Artifact, feed: Mapping[str, np.ndarray]) -> Comparison:
-    secs = max(*ours.time(feed, number=1, repeat=3), *theirs.time(feed, number=1, repeat=3))
+def _beside(artifact: Artifact, references: ModelReferences) -> Comparison:
+    """The two builds timed in turns."""
+    feed, untuned = references.feeds[0], references.untuned
+    secs = max(*artifact.time(feed, number=1, repeat=3), *untuned.time(feed, number=1, repeat=3))
     number = min(_MOST_CALLS, max(1, round(_TURN_SECS / _REPEAT / secs)))
     repeat = 1 if secs > _SLOW_SECS else _REPEAT
-    run_secs: tuple[tuple[float, ...], ...] = ((), ())
+    ours: tuple[float, ...] = ()
+    theirs: tuple[float, ...] = ()
     for _ in range(_NUM_TURNS):
-        turn = (build.time(feed, number=number, repeat=repeat) for build in (ours, theirs))
-        run_secs = tuple(a + b for a, b in zip(run_secs, turn, strict=True))
-    challenger, incumbent = (Measurement(each, is_proven=True) for each in run_secs)
-    return compared(challenger, incumbent)
+        ours += artifact.time(feed, number=number, repeat=repeat)
+        theirs += untuned.time(feed, number=number, repeat=repeat)
+    return compared(Measurement(ours, is_proven=True), Measurement(theirs, is_proven=True))

@@ -30,8 +30,6 @@ class Compiled:
     """The comparison with the references; empty where this machine cannot run it."""
     beside_untuned: Comparison | None
     """The whole model beside its untuned build; None where it is that, or cannot be run."""
-    on_one_thread: tuple[str, ...] = ()
-    """Short functions that the model is faster with so."""
 
 
 @click.command("compile", short_help="Compile with what was learned.")
@@ -68,7 +66,6 @@ def _compile(
 
     spec = load_target(target)
     loaded = load_model(model, dims=dims)
-    on_one: tuple[str, ...] = ()
     if spec.rpc_key:
         artifact, check, beside = compile_model(loaded, spec, work_dir), "", None
     else:
@@ -76,9 +73,8 @@ def _compile(
 
         proved = proved_model(loaded, spec, work_dir)
         artifact, check, beside = proved.artifact, str(proved.check), proved.beside_untuned
-        on_one = proved.threads.on_one
     artifact.save(output)
-    return Compiled(str(output), spec.name, artifact.coverage, check, beside, on_one)
+    return Compiled(str(output), spec.name, artifact.coverage, check, beside)
 
 
 def _spell(done: Compiled) -> str:
@@ -89,8 +85,6 @@ def _spell(done: Compiled) -> str:
     lines.append(f"functions: {coverage.speedup}")
     if done.beside_untuned is not None:
         lines.append(f"model: {_spell_gain(done.beside_untuned)}")
-    if done.on_one_thread:
-        lines.append(f"threads: {len(done.on_one_thread)} short functions run on one")
     lines.append(done.check or f"not checked: {done.target} is not this machine")
     return "\n".join(lines)
 
