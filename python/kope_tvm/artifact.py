@@ -106,7 +106,8 @@ class Artifact:
         if self.manifest.is_relax:
             # An instrument cannot be taken off again: it gets a machine of its own.
             instrumented = relax.VirtualMachine(self._executable, self._device)
-            return _profile_vm(instrumented, self.manifest.entry, args)
+            with off_the_workers_cores():
+                return _profile_vm(instrumented, self.manifest.entry, args)
         begin = perf_counter()
         self._entry()(*args)
         return (OpTime(self.manifest.entry, perf_counter() - begin, 1),)

@@ -44,7 +44,6 @@ def _demo(path: Path, folder: Path, console: Console) -> int:
     )
     proved = proved_model(model, spec, work_dir)
     console.print(f"{proved.artifact.coverage}; {proved.check}")
-    console.print(f"threads: {proved.threads}")
     files = {"before": folder / "untuned.so", "after": folder / "tuned.so"}
     compile_model(model, spec).save(files["before"])
     proved.artifact.save(files["after"])
