@@ -15,6 +15,7 @@ from tvm import IRModule, ir, relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import Target
 
+from kope_tvm import tir_pipeline
 from kope_tvm.call_tir import called_name
 from kope_tvm.code_form import CodeForm, form_of
 
@@ -55,7 +56,7 @@ def _library(mod: IRModule, forms: Mapping[str, CodeForm], form: CodeForm, targe
         for name, each in forms.items()
         if each == form
     }
-    return tvm.tirx.build(IRModule(funcs), target=form.of(target))
+    return tvm.tirx.build(IRModule(funcs), target=form.of(target), pipeline=tir_pipeline.NAME)
 
 
 def _without_unused(mod: IRModule, names: Mapping[str, CodeForm]) -> IRModule:

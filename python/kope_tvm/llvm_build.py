@@ -19,11 +19,10 @@ import tvm
 from tvm import IRModule, relax
 from tvm.target import Target
 
-from kope_tvm import compiled_cuda
+from kope_tvm import compiled_cuda, tir_pipeline
 from kope_tvm.code_apart import set_apart
 from kope_tvm.code_form import form_of_all
 from kope_tvm.default_schedules import with_default_schedules
-from kope_tvm.known_padding import with_known_padding
 
 _BROKEN = "LLVM module verification failed"
 _WITHOUT_THE_PASS = "-vectorize-slp=false"
@@ -39,26 +38,27 @@ def build(mod: IRModule, target: Target) -> Any:
     if target.kind.name == "cuda":
         compiled_cuda.install()
         with tvm.transform.PassContext(config=_ASYNC):
-            return _compiled(mod, target, _ASYNC)
-    mod = with_known_padding(mod)
+            return _compiled(mod, target, _ASYNC, "default")
     funcs = list(mod.functions.values())
     if any(isinstance(func, relax.Function) for func in funcs):
         return _compiled(set_apart(mod, target), target, {})
     return _compiled(mod, form_of_all(funcs).of(target), {})
 
 
-def _compiled(mod: IRModule, target: Target, config: Mapping[str, bool]) -> Any:
+def _compiled(
+    mod: IRModule, target: Target, config: Mapping[str, bool], pipeline: str = tir_pipeline.NAME
+) -> Any:
     try:
-        return tvm.compile(mod, target=target)
+        return tvm.compile(mod, target=target, tir_pipeline=pipeline)
     except RuntimeError as error:
         if _ALIASED in str(error):
             with tvm.transform.PassContext(config={**config, **_WITHOUT_ALIASES}):
-                return tvm.compile(mod, target=target)
+                return tvm.compile(mod, target=target, tir_pipeline=pipeline)
         if _BROKEN not in str(error):
             raise
         options = dict(target.export())
         options["cl-opt"] = [*options.get("cl-opt", ()), _WITHOUT_THE_PASS]
-        return tvm.compile(mod, target=Target(options))
+        return tvm.compile(mod, target=Target(options), tir_pipeline=pipeline)
 
 
 def object_bytes(mod: IRModule, target: Target) -> bytes:

@@ -12,7 +12,6 @@ from tvm import IRModule, relax
 from tvm.target import Target
 
 from kope_tvm.code_apart import set_apart
-from kope_tvm.known_padding import with_known_padding
 from kope_tvm.learned import Learned
 from kope_tvm.machine import load_target
 from kope_tvm.manifest import Coverage
@@ -65,15 +64,6 @@ class PrepackConstants:
         return made
 
 
-@tvm.transform.module_pass(opt_level=0, name="kope.KnownPadding")
-class KnownPadding:
-    """Tell TVM of reads of padding that they are; it goes behind the schedules."""
-
-    def transform_module(self, mod: IRModule, _context: Any) -> IRModule:
-        """The module with guards that TVM decides when it unrolls; see `known_padding`."""
-        return with_known_padding(mod)
-
-
 @tvm.transform.module_pass(opt_level=0, name="kope.SetApart")
 class SetApart:
     """Compile by itself what was scheduled for another form of code than the target's own."""
@@ -97,7 +87,6 @@ def pipeline(work_dir: str | Path, target: str | TargetSpec | Target) -> Any:
             relax.get_pipeline("zero"),
             ApplyExperience(work_dir, target),
             PrepackConstants(target),
-            KnownPadding(),
             SetApart(target),
             relax.get_pipeline("default_build"),
         ],
