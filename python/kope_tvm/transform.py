@@ -80,7 +80,8 @@ class SetApart:
 def pipeline(work_dir: str | Path, target: str | TargetSpec | Target) -> Any:
     """TVM's build with what a work_dir has learned: `tvm.compile(mod, relax_pipeline=...)`.
 
-    It takes a Relax module as it was imported, or after the pipeline `zero`.
+    It takes a Relax module as it was imported, or after the pipeline `zero`. What kope's own build
+    adds to TVM's lowering is `tir_pipeline="kope"`, which importing this makes known to TVM.
     """
     return tvm.transform.Sequential(
         [

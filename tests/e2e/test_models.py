@@ -109,7 +109,8 @@ def test_a_weight_that_is_an_input_is_packed_in_every_call(tmp_path: Path) -> No
 
 def test_the_pipeline_is_one_for_tvm(work_dir: Path) -> None:
     target = tvm.target.Target(dict(HOST.tvm_target))
-    built = tvm.compile(layer(), target, relax_pipeline=pipeline(work_dir, target))
+    ours = pipeline(work_dir, target)
+    built = tvm.compile(layer(), target, relax_pipeline=ours, tir_pipeline="kope")
     out = relax.VirtualMachine(built, tvm.cpu())["main"](tvm.runtime.tensor(X))
     np.testing.assert_allclose(out.numpy(), expected(), rtol=1e-4, atol=1e-4)
 

@@ -179,10 +179,11 @@ def _module_call(file: Path, target: str, inputs: Arrays | None) -> Callable[[in
     import tvm
 
     from kope_tvm.bench.inputs import module_arguments
+    from kope_tvm.llvm_build import build
     from kope_tvm.machine import load_target, tvm_target
 
     mod = tvm.ir.load_json(file.read_text(encoding="utf-8"))
-    library = tvm.compile(mod, target=tvm_target(load_target(target))).jit()
+    library = build(mod, tvm_target(load_target(target))).jit()
     arguments = [tvm.runtime.tensor(one) for one in module_arguments(mod, inputs)]
 
     main = library["main"]
