@@ -120,6 +120,12 @@ def assert_right(
     return spaces
 
 
+def depthwise_func(size: tuple[int, int], kernel: int, stride: int, pad: int) -> tirx.PrimFunc:
+    """A convolution of each of six channels of two images."""
+    x, w = tensor("x", 2, 6, *size), tensor("w", 6, 1, kernel, kernel)
+    return fused([x, w], relax.op.nn.conv2d(x, w, strides=stride, padding=pad, groups=6))
+
+
 def elementwise_func() -> tirx.PrimFunc:
     """No rule for a reduction takes it."""
     x = te.placeholder((8, 16), name="x")

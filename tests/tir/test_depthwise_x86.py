@@ -11,6 +11,7 @@ from rule_checks import (
     RVV,
     Array,
     assert_right,
+    depthwise_func,
     elementwise_func,
     fused,
     hardswish,
@@ -29,11 +30,6 @@ def depthwise(x: Array, w: Array, stride: int, pad: int) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], axis=(2, 3))
     out: Array = np.einsum("ncyxij,cij->ncyx", windows[:, :, ::stride, ::stride], w[:, 0])
     return out
-
-
-def depthwise_func(size: tuple[int, int], kernel: int, stride: int, pad: int) -> tirx.PrimFunc:
-    x, w = tensor("x", 2, 6, *size), tensor("w", 6, 1, kernel, kernel)
-    return fused([x, w], op.nn.conv2d(x, w, strides=stride, padding=pad, groups=6))
 
 
 CASES = [

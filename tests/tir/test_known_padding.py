@@ -7,8 +7,7 @@ import re
 
 import numpy as np
 import tvm
-from rule_checks import AVX2
-from test_depthwise_x86 import depthwise_func
+from rule_checks import AVX2, depthwise_func
 from tvm import IRModule, te, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target

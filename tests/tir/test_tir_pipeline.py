@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from rule_checks import AVX2
-from test_depthwise_x86 import depthwise_func
+from rule_checks import AVX2, depthwise_func
 from tvm import IRModule, te
 from tvm.s_tir import Schedule
 
