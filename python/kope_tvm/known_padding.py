@@ -16,8 +16,9 @@ from typing import Any
 import tvm_ffi
 from tvm import IRModule, ir, tirx
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm.tirx import For, ForKind, IntImm, PrimFunc
+from tvm.tirx import BufferStore, For, ForKind, IntImm, PrimFunc
 
+from kope_tvm.buffer_address import handed_on
 from kope_tvm.plan.nest import variables
 
 
@@ -34,7 +35,11 @@ class _Padding:
     def told_of(self, load: Any, known: Set[Any]) -> Any:
         """The load, guarded by those conditions that hang on known iterators only."""
         places = dict(zip(self.store.indices, load.indices, strict=True))
-        sure = {var for var, place in places.items() if set(variables(place)) <= known}
+        sure = {
+            var
+            for var, place in places.items()
+            if place.ty == var.ty and set(variables(place)) <= known
+        }
         guards = [
             _with(condition, places)
             for condition in self.conditions
@@ -55,7 +60,7 @@ def with_known_padding(mod: IRModule) -> IRModule:
 def _told(func: PrimFunc) -> PrimFunc:
     realizes: list[Any] = []
     tvm_ffi.structural_walk(func.body, [(SBlockRealize, realizes.append)], order="pre")
-    paddings = dict(_paddings([one.block for one in realizes]))
+    paddings = _paddings(func, [one.block for one in realizes])
     if not paddings:
         return func
     unrolled = _unrolled(func)
@@ -64,25 +69,47 @@ def _told(func: PrimFunc) -> PrimFunc:
     return func.with_body(body)
 
 
-def _paddings(blocks: Sequence[Any]) -> Iterator[tuple[Any, _Padding]]:
-    """By the padded buffer, of those that one block writes."""
-    writers = Counter(region.source for block in blocks for region in block.writes)
-    for store in (block.body for block in blocks if isinstance(block.body, tirx.BufferStore)):
-        choice = store.value
-        if writers[store.buffer] > 1 or not isinstance(choice, ir.Call):
-            continue
-        if str(choice.op.name).endswith("if_then_else"):
-            condition, _, border = choice.args
-            if isinstance(border, tirx.FloatImm | IntImm):
-                yield store.buffer, _Padding(store, tuple(_parts(condition)), border)
+def _paddings(func: PrimFunc, blocks: Sequence[Any]) -> dict[Any, _Padding]:
+    """By the padded buffer, of a function's own that one store fills and nothing else can."""
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(func.body, [(BufferStore, stores.append)], order="pre")
+    times = Counter(store.buffer for store in stores)
+    own = {buffer for block in blocks for buffer in block.alloc_buffers if times[buffer] == 1}
+    found = {one.store.buffer: one for store in stores for one in _padding(store)}
+    found = {buffer: one for buffer, one in found.items() if buffer in own}
+    if not found:
+        return {}
+    named_twice = {view.source.source for block in blocks for view in block.match_buffers}
+    hidden = named_twice | handed_on(func.body)
+    return {buffer: one for buffer, one in found.items() if buffer not in hidden}
+
+
+def _padding(store: Any) -> Iterator[_Padding]:
+    """Of a store of padding."""
+    choice = store.value
+    if _is_choice(choice):
+        condition, _, border = choice.args
+        if isinstance(border, tirx.FloatImm | IntImm):
+            yield _Padding(store, tuple(_parts(condition)), border)
+
+
+def _is_choice(expr: Any) -> bool:
+    return (
+        isinstance(expr, ir.Call)
+        and isinstance(expr.op, ir.Op)
+        and str(expr.op.name).endswith("if_then_else")
+    )
 
 
 def _parts(condition: Any) -> Iterator[Any]:
-    """What a conjunction consists of."""
+    """What a conjunction consists of, less what calls something: that may not be the same twice."""
+    calls: list[Any] = []
     if isinstance(condition, tirx.And):
         yield from _parts(condition.a)
         yield from _parts(condition.b)
-    else:
+        return
+    tvm_ffi.structural_walk(condition, [(ir.Call, calls.append)], order="pre")
+    if not calls:
         yield condition
 
 

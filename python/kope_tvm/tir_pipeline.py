@@ -10,15 +10,17 @@ since LLVM cannot keep in them what others might know the address of.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import IRModule
-from tvm.tirx import AllocBuffer, IntImm, PrimFunc
+from tvm.tirx import AllocBuffer, AttrStmt, IntImm, PrimFunc
 from tvm.tirx.compilation_pipeline import get_tir_pipeline, register_tir_pipeline
+from tvm_ffi import DLDeviceType
 
+from kope_tvm.buffer_address import handed_on
 from kope_tvm.known_padding import with_known_padding
 
 NAME = "kope"
@@ -42,27 +44,43 @@ class KnownPadding:
 
 @tvm.transform.module_pass(opt_level=0, name="kope.StackBuffers")
 class StackBuffers:
-    """Have small buffers of known size on the stack; it goes before `LowerTVMBuiltin`."""
+    """Have small buffers of known size on the stack; it goes before `LowerTVMBuiltin`.
+
+    Those whose address is handed on stay with the runtime: TVM tells others of 64 bytes' alignment
+    and gives a buffer on the stack 16.
+    """
 
     def transform_module(self, mod: IRModule, _context: Any) -> IRModule:
         """The module with such buffers marked."""
         made = mod.clone()
         for var, func in mod.functions.items():
-            if isinstance(func, PrimFunc):
+            if isinstance(func, PrimFunc) and _is_of_a_cpu(func):
                 made.update_func(var, func.with_body(_marked(func.body)))
         return made
 
 
+def _is_of_a_cpu(func: PrimFunc) -> bool:
+    """Whether LLVM makes the code of it and its buffers lie in the host's memory."""
+    target = (func.attrs or {}).get("target")
+    attributes: list[Any] = []
+    tvm_ffi.structural_walk(func.body, [(AttrStmt, attributes.append)], order="pre")
+    devices = [one.value for one in attributes if one.attr_key == "device_type"]
+    is_host = all(isinstance(one, IntImm) and int(one) == DLDeviceType.kDLCPU for one in devices)
+    return is_host and target is not None and target.kind.name == "llvm"
+
+
 def _marked(body: Any) -> Any:
     left = _ALL_STACK_BYTES
+    handed = handed_on(body)
 
     def marked(made: Any) -> Any:
         nonlocal left
         size = _num_bytes(made.buffer)
-        if not 0 < size <= min(left, STACK_BYTES) or made.buffer.scope() not in _SCOPES:
+        is_small = 0 < size <= min(left, STACK_BYTES)
+        if not is_small or made.buffer.scope() not in _SCOPES or made.buffer in handed:
             return made
         left -= size
-        return AllocBuffer(made.buffer, {_STAYS: IntImm("bool", 1)})
+        return AllocBuffer(made.buffer, {**made.annotations, _STAYS: IntImm("bool", 1)})
 
     return tvm_ffi.structural_map(body, [(AllocBuffer, marked)])
 
@@ -70,7 +88,7 @@ def _marked(body: Any) -> Any:
 def _num_bytes(buffer: Any) -> int:
     """0 where it is not constant."""
     sizes = [int(dim) if isinstance(dim, IntImm) else 0 for dim in buffer.shape]
-    return prod(sizes) * int(buffer.dtype.bits) * int(buffer.dtype.lanes) // 8
+    return prod(sizes) * ceil(int(buffer.dtype.bits) * int(buffer.dtype.lanes) / 8)
 
 
 def _pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 import tvm
 from rule_checks import AVX2, depthwise_func
 from tvm import IRModule, te, tirx
@@ -16,7 +17,7 @@ from kope_tvm.known_padding import with_known_padding
 from kope_tvm.llvm_build import build
 from kope_tvm.schedules.depthwise_x86 import schedule
 
-_OVERWRITTEN = """\
+_PADDED = """\
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
@@ -26,15 +27,65 @@ class Module:
             with T.sblock("pad"):
                 v = T.axis.spatial(6, i)
                 pad[v] = T.if_then_else(1 <= v and v < 5, x[v - 1], T.float32(0.0))
-        for i in range(1):
-            with T.sblock("corner"):
-                v = T.axis.spatial(1, i)
-                pad[v] = T.float32(5.0)
+        {between}
         for i in T.unroll(2):
             with T.sblock("out"):
                 v = T.axis.spatial(2, i)
                 out[v] = pad[v] * T.float32(2.0)
 """
+_WRITES = {
+    "another block": """
+        for i in range(1):
+            with T.sblock("corner"):
+                v = T.axis.spatial(1, i)
+                pad[v] = T.float32(5.0)
+        """,
+    "a second store of a block": """
+        with T.sblock("corner"):
+            T.reads()
+            T.writes(out[0])
+            out[0] = T.float32(1.0)
+            pad[0] = T.float32(5.0)
+        """,
+    "a call": """
+        with T.sblock("corner"):
+            T.reads()
+            T.writes(out[0])
+            T.evaluate(T.call_extern("int32", "memset", pad.data, 0, 4))
+        """,
+    "a call on an element": """
+        with T.sblock("corner"):
+            T.reads()
+            T.writes(out[0])
+            T.evaluate(T.call_extern("int32", "memset", T.address_of(pad[0]), 0, 4))
+        """,
+    "a view": """
+        with T.sblock("corner"):
+            T.reads()
+            T.writes(pad[0:1])
+            view = T.match_buffer(pad[0:1], (1,))
+            view[0] = T.float32(5.0)
+        """,
+}
+_A_PARAMETER = """\
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(pad: T.Buffer((6,), "float32"), out: T.Buffer((2,), "float32")):
+        for i in range(2):
+            with T.sblock("pad"):
+                v = T.axis.spatial(2, i)
+                pad[v] = T.if_then_else(1 <= v, T.float32(3.0), T.float32(0.0))
+        for i in T.unroll(2):
+            with T.sblock("out"):
+                v = T.axis.spatial(2, i)
+                out[v] = pad[v] * T.float32(2.0)
+"""
+_CONDITION = "1 <= v and v < 5"
+_NOT_SURE = {
+    "the number of a thing that changes": "x[v] < T.float32(1.0)",
+    "what a call says": 'T.call_extern("int32", "is_inside", v) == 1',
+}
 
 
 def _num_products(mod: IRModule) -> int:
@@ -90,7 +141,40 @@ def test_loops_that_run_know_no_padding() -> None:
     assert with_known_padding(mod).script() == mod.script()
 
 
-def test_a_border_that_is_overwritten_is_none() -> None:
-    """A second block that writes the padded buffer says what lies there, not the first."""
-    mod = tvm.script.from_source(_OVERWRITTEN)
+def test_the_script_of_these_tests_is_padding_that_unrolled_loops_know() -> None:
+    mod = tvm.script.from_source(_PADDED.format(between=""))
+    assert "T.if_then_else(1 <= v and v < 5, pad[v], T.float32(0.0))" in (
+        with_known_padding(mod).script()
+    )
+
+
+@pytest.mark.parametrize("writes", _WRITES.values(), ids=_WRITES)
+def test_a_border_that_something_else_may_write_is_none(writes: str) -> None:
+    mod = tvm.script.from_source(_PADDED.format(between=writes.strip()))
     assert with_known_padding(mod).script() == mod.script()
+
+
+@pytest.mark.parametrize("condition", _NOT_SURE.values(), ids=_NOT_SURE)
+def test_a_condition_on_more_than_places_is_not_asked_twice(condition: str) -> None:
+    mod = tvm.script.from_source(_PADDED.format(between="").replace(_CONDITION, condition))
+    assert with_known_padding(mod).script() == mod.script()
+
+
+def test_what_the_caller_has_of_a_buffer_is_not_known() -> None:
+    """Elements that the block does not write are whatever the caller left there."""
+    mod = tvm.script.from_source(_A_PARAMETER)
+    assert with_known_padding(mod).script() == mod.script()
+
+
+def test_places_of_another_width_say_nothing() -> None:
+    """Pads with int64 loops, read by int32 ones: a guard of both would not be well-formed."""
+    x = te.placeholder((4,), name="x")
+    pad = te.compute(
+        (tirx.IntImm("int64", 6),),
+        lambda i: tirx.if_then_else(te.all(i >= 1, i < 5), x[i - 1], 0.0),
+        name="pad",
+    )
+    out = te.compute((4,), lambda i: pad[i] * 2.0, name="out")
+    sch = Schedule(IRModule({"main": te.create_prim_func([x, out])}))
+    sch.unroll(*sch.get_loops(sch.get_sblock("out")))
+    assert _ran(sch.mod) == [0, 0, 20, 40]
