@@ -3,7 +3,8 @@
 
 The padded rows are written next to their use, a few rows or a whole channel at a time; for a
 stride of more than one their columns are sorted by phase, so that every load is of neighbours.
-Where a tile is as high as the image, no product with a padded row is left (`known_padding`).
+Of rows staged by the tile, a tile as high as the image, no product with a padded one is left
+(`known_padding`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tvm.script import tirx as T
 
 _LANES = (8, 16, 32)
 _SCOPES = ("local", "global")
-"""TVM takes a small buffer from the stack where its scope is global, and from a pool else."""
+"""TVM by itself has a small buffer on the stack where its scope is global; kope, either."""
 
 
 def lane_sum(lanes: int, scope: str = "local") -> str:

@@ -103,14 +103,14 @@ class Artifact:
         """Time of each function in one call, the longest first."""
         args, _ = self._arguments(inputs)
         self._entry()(*args)
-        if self.manifest.is_relax:
-            # An instrument cannot be taken off again: it gets a machine of its own.
-            instrumented = relax.VirtualMachine(self._executable, self._device)
-            with off_the_workers_cores():
+        with off_the_workers_cores():
+            if self.manifest.is_relax:
+                # An instrument cannot be taken off again: it gets a machine of its own.
+                instrumented = relax.VirtualMachine(self._executable, self._device)
                 return _profile_vm(instrumented, self.manifest.entry, args)
-        begin = perf_counter()
-        self._entry()(*args)
-        return (OpTime(self.manifest.entry, perf_counter() - begin, 1),)
+            begin = perf_counter()
+            self._entry()(*args)
+            return (OpTime(self.manifest.entry, perf_counter() - begin, 1),)
 
     def save(self, path: str | Path) -> Path:
         """Write one shared object; a failure leaves whatever was at `path` before."""

@@ -14,7 +14,7 @@ from kope_tvm.artifact import Artifact
 from kope_tvm.errors import KopeError
 from kope_tvm.extraction import written_params
 from kope_tvm.learned import Learned
-from kope_tvm.llvm_build import build
+from kope_tvm.llvm_build import build, build_untuned
 from kope_tvm.manifest import Coverage, Manifest
 from kope_tvm.model import Model
 from kope_tvm.model_check import ModelCheck, ModelReferences
@@ -32,7 +32,7 @@ def compile_model(
     *,
     untuned: Mapping[str, str] = _NONE,
 ) -> Artifact:
-    """Compile a loaded model; None as `work_dir` makes the untuned build.
+    """Compile a loaded model; None as `work_dir` makes the untuned build, TVM's own.
 
     `untuned` names functions that stay as they are, each with the reason.
     """
@@ -40,7 +40,7 @@ def compile_model(
     mod, coverage = Learned.open(work_dir, tvm_target).apply(model.mod, untuned=untuned)
     mod, packed = prepacked(mod, tvm_target)
     try:
-        executable = build(mod, tvm_target)
+        executable = (build_untuned if work_dir is None else build)(mod, tvm_target)
     except (RuntimeError, ValueError, tvm.error.InternalError) as error:
         reason = str(error).strip().splitlines()[0]
         raise KopeError(

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from kope_tvm.bench.contender import in_turns
-from kope_tvm.compilation import compile_model
 from kope_tvm.machine import load_target
 from kope_tvm.model import load_model
 from kope_tvm.model_gate import proved_model
@@ -45,7 +44,7 @@ def _demo(path: Path, folder: Path, console: Console) -> int:
     proved = proved_model(model, spec, work_dir)
     console.print(f"{proved.artifact.coverage}; {proved.check}")
     files = {"before": folder / "untuned.so", "after": folder / "tuned.so"}
-    compile_model(model, spec).save(files["before"])
+    proved.untuned.save(files["before"])
     proved.artifact.save(files["after"])
     assert model.onnx is not None
     files["ONNX Runtime"] = folder / "model.onnx"

@@ -3,7 +3,8 @@
 
 A block that pads writes `x if condition else constant`. Where the loops that a reader's index comes
 from are all unrolled, the condition is known of each copy of its body; said to TVM, a product with
-a row of zeros is gone. Of a 5x5 convolution of an image of two rows that is 6 products in 10.
+a row of zeros is gone. Of a 5x5 convolution of an image of two rows that is 6 products in 10. Zero
+times a weight that is infinite or no number goes with them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tvm import IRModule, ir, tirx
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferStore, For, ForKind, IntImm, PrimFunc
 
-from kope_tvm.buffer_address import handed_on
+from kope_tvm.buffer_address import given
 from kope_tvm.plan.nest import variables
 
 
@@ -38,7 +39,7 @@ class _Padding:
         sure = {
             var
             for var, place in places.items()
-            if place.ty == var.ty and set(variables(place)) <= known
+            if place.ty == var.ty and set(variables(place)) <= known and not _calls(place)
         }
         guards = [
             _with(condition, places)
@@ -80,7 +81,7 @@ def _paddings(func: PrimFunc, blocks: Sequence[Any]) -> dict[Any, _Padding]:
     if not found:
         return {}
     named_twice = {view.source.source for block in blocks for view in block.match_buffers}
-    hidden = named_twice | handed_on(func.body)
+    hidden = named_twice | given(func.body).keys()
     return {buffer: one for buffer, one in found.items() if buffer not in hidden}
 
 
@@ -103,14 +104,18 @@ def _is_choice(expr: Any) -> bool:
 
 def _parts(condition: Any) -> Iterator[Any]:
     """What a conjunction consists of, less what calls something: that may not be the same twice."""
-    calls: list[Any] = []
     if isinstance(condition, tirx.And):
         yield from _parts(condition.a)
         yield from _parts(condition.b)
-        return
-    tvm_ffi.structural_walk(condition, [(ir.Call, calls.append)], order="pre")
-    if not calls:
+    elif not _calls(condition):
         yield condition
+
+
+def _calls(expr: Any) -> bool:
+    """Whether it asks something outside of TVM's own arithmetic."""
+    calls: list[Any] = []
+    tvm_ffi.structural_walk(expr, [(ir.Call, calls.append)], order="pre")
+    return bool(calls)
 
 
 def _unrolled(func: PrimFunc) -> set[Any]:

@@ -22,7 +22,7 @@ _LENGTH_BYTES = 8
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which functions run as a work_dir has them, and which as TVM compiles them by default."""
+    """Which functions run as a work_dir has them, and which as TVM schedules them by default."""
 
     hit: tuple[str, ...] = ()
     fallback: tuple[str, ...] = ()

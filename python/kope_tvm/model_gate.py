@@ -55,8 +55,10 @@ class ProvedModel:
 
     artifact: Artifact
     check: ModelCheck
+    untuned: Artifact
+    """TVM's own build."""
     beside_untuned: Comparison | None
-    """None where no function is tuned: it is the untuned build."""
+    """None where no function is tuned."""
 
 
 def proved_model(model: Model, target: TargetSpec, work_dir: str | Path) -> ProvedModel:
@@ -74,7 +76,7 @@ def proved_model(model: Model, target: TargetSpec, work_dir: str | Path) -> Prov
     build.artifact.passed(f"model: {build.check}")
     if beside is not None:
         build.artifact.passed(f"performance: {beside.gain:.2f}x the untuned build")
-    return ProvedModel(build.artifact, build.check, beside)
+    return ProvedModel(build.artifact, build.check, references.untuned, beside)
 
 
 @dataclass(frozen=True)

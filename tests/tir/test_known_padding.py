@@ -59,6 +59,19 @@ _WRITES = {
             T.writes(out[0])
             T.evaluate(T.call_extern("int32", "memset", T.address_of(pad[0]), 0, 4))
         """,
+    "a call of the buffer": """
+        with T.sblock("corner"):
+            T.reads()
+            T.writes(out[0])
+            T.evaluate(T.call_extern("int32", "memset", pad, 0, 4))
+        """,
+    "a second name": """
+        with T.sblock("corner"):
+            T.reads()
+            T.writes(out[0])
+            name = T.decl_buffer((6,), data=pad.data)
+            name[0] = T.float32(5.0)
+        """,
     "a view": """
         with T.sblock("corner"):
             T.reads()
@@ -157,6 +170,14 @@ def test_a_border_that_something_else_may_write_is_none(writes: str) -> None:
 @pytest.mark.parametrize("condition", _NOT_SURE.values(), ids=_NOT_SURE)
 def test_a_condition_on_more_than_places_is_not_asked_twice(condition: str) -> None:
     mod = tvm.script.from_source(_PADDED.format(between="").replace(_CONDITION, condition))
+    assert with_known_padding(mod).script() == mod.script()
+
+
+def test_a_place_that_a_call_says_is_asked_for_once() -> None:
+    script = _PADDED.format(between="").replace(
+        "pad[v] * ", 'pad[T.call_extern("int32", "rand") % 6] * '
+    )
+    mod = tvm.script.from_source(script)
     assert with_known_padding(mod).script() == mod.script()
 
 

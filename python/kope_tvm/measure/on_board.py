@@ -25,7 +25,7 @@ from tvm.support import cc
 from kope_tvm.device.board import Session, open_session
 from kope_tvm.device.place import Place
 from kope_tvm.errors import KopeError
-from kope_tvm.llvm_build import build
+from kope_tvm.llvm_build import build, build_untuned
 from kope_tvm.measure import signature
 from kope_tvm.measure.check import Check
 from kope_tvm.measure.image import Writer
@@ -174,7 +174,7 @@ def _expected(job: Job, mod: tvm.IRModule, image_fd: int) -> Made:
         return Made()
     target = tvm.target.Target({"kind": "llvm", "num-cores": os.cpu_count() or 1})
     name, func = signature.entry(mod)
-    function = build(mod, target).jit()[name]
+    function = build_untuned(mod, target).jit()[name]
     untuned = Reference(mod, target, signature.arguments(func), function, job.config)
     return make_cases(untuned, Writer(image_fd))
 

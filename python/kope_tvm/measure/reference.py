@@ -14,7 +14,7 @@ import tvm
 
 from kope_tvm.default_schedules import with_plain_schedules
 from kope_tvm.errors import KopeError
-from kope_tvm.llvm_build import build
+from kope_tvm.llvm_build import build_untuned
 from kope_tvm.measure import lift, signature
 from kope_tvm.measure.compare import compare
 from kope_tvm.measure.config import MeasureConfig
@@ -131,7 +131,7 @@ def _hastened(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _compiled(mod: tvm.IRModule, target: Any) -> Function:
-    found: Function = build(mod, target).jit()[signature.entry(mod)[0]]
+    found: Function = build_untuned(mod, target).jit()[signature.entry(mod)[0]]
     return found
 
 

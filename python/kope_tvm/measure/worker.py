@@ -15,7 +15,7 @@ import mmap
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -25,7 +25,7 @@ import tvm_ffi
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
 from kope_tvm.cores import off_the_workers_cores, stay_off_the_workers_cores
-from kope_tvm.llvm_build import build
+from kope_tvm.llvm_build import build, build_untuned
 from kope_tvm.measure import lift, on_board, signature, timing
 from kope_tvm.measure.check import Check
 from kope_tvm.measure.forked import is_forked
@@ -118,16 +118,16 @@ def _build(job: Job, module_fd: int) -> tuple[_Built, _Built]:
         mod = tvm.ir.load_json(text[:].decode())
     target = tvm.target.Target(dict(job.target))
     timed_mod = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod)
-    timed = _compile(timed_mod, target)
+    timed = _compile(timed_mod, target, build_untuned if job.is_reference else build)
     if not job.arguments or tvm_ffi.structural_equal(mod, timed_mod):
         return timed, timed
-    return _compile(mod, target), timed
+    return _compile(mod, target, build), timed
 
 
-def _compile(mod: tvm.IRModule, target: tvm.target.Target) -> _Built:
+def _compile(mod: tvm.IRModule, target: tvm.target.Target, by: Callable[..., Any]) -> _Built:
     name, func = signature.entry(mod)
     arguments = signature.arguments(func)
-    lib = build(mod, target).jit()
+    lib = by(mod, target).jit()
     # Looking the function up is what makes LLVM emit machine code.
     pool = max(int(target.attrs.get("num-cores", 1)), os.cpu_count() or 1)
     num_threads = pool if lift.is_parallel(mod) else 0
