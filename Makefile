@@ -154,7 +154,7 @@ format: $(STAMPS)/install
 docs: $(STAMPS)/install
 	$(BIN)/python -m kope_tvm.manual docs/commands
 
-test: $(STAMPS)/install $(MODEL) $(OLD_ONNXRUNTIME)/stamp torch debian local-model mlir-plugin
+test: $(STAMPS)/install $(MODEL) $(OLD_ONNXRUNTIME)/stamp torch models debian local-model mlir-plugin
 	$(MAKE) lint
 	$(BIN)/python -m pytest
 

@@ -55,10 +55,12 @@ def _made_by(model: Model, artifact: Artifact, gate: str) -> Iterator[str]:
     yield f"{model.name} for {manifest.target_name}, made by kope-tvm {version} ({toolchain()})"
     yield f"target: {json.dumps(dict(manifest.tvm_target))}"
     yield f"experience: {coverage}"
-    for name, lane, gain in zip(coverage.hit, coverage.lanes, coverage.gains, strict=True):
+    hits = (coverage.hit, coverage.lanes, coverage.gains, coverage.states)
+    for name, lane, gain, state in zip(*hits, strict=True):
         passed = f"passed at {gain:.2f}x the untuned function" if gain else "not on record"
         found = f"task {_task_key(model, name)}, by {lane}"
         yield f"function {name}: {found}; numerics and performance gates: {passed}"
+        yield f"function {name}: its experiences are of state {state}"
     for name in coverage.fallback:
         yield f"function {name}: task {_task_key(model, name)}, untuned"
     yield from (f"left out: {reason}" for reason in coverage.failed)

@@ -74,15 +74,15 @@ class Graph:
         onnx.save(model, path)
         return path
 
-    def ours(self) -> tuple[np.ndarray, ...]:
-        return compile_model(load_model(self.save()), HOST).run(self.feeds)
+    def ours(self, target: TargetSpec = HOST) -> tuple[np.ndarray, ...]:
+        return compile_model(load_model(self.save()), target).run(self.feeds)
 
     def theirs(self) -> tuple[np.ndarray, ...]:
         return OnnxReference(self.save(), 1, optimised=False).run(self.feeds)
 
-    def check(self) -> Mapping[str, np.ndarray]:
+    def check(self, target: TargetSpec = HOST) -> Mapping[str, np.ndarray]:
         """Our outputs by name, each found equal to ONNX Runtime's."""
-        ours, theirs = self.ours(), self.theirs()
+        ours, theirs = self.ours(target), self.theirs()
         for name, mine, other in zip(self.outputs, ours, theirs, strict=True):
             found = compare([mine], [other])
             assert found.ok, f"{name}: {found}"

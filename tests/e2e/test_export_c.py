@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,7 @@ def test_it_carries_what_made_it(tuned: Path) -> None:
     key = state_of(load_model(MATMUL).mod)
     assert f"function main: task {key}, by decisions; " in text
     assert "numerics and performance gates: passed at 4.00x the untuned function\n" in text
+    assert re.search("^function main: its experiences are of state [0-9a-f]{16}$", text, re.M)
     assert "experience: 1 of 1 functions tuned, 0 fell back" in text
     assert "model gate: passed: against" in text
 

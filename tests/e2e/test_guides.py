@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guides say to type works as written, block after block in one folder."""
+"""What the documents say to type works as written, block after block in one folder."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ from onnx_graph import Graph
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-GUIDES = sorted((Path(__file__).parents[2] / "docs" / "guides").glob("*.md"))
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDES = [*sorted((DOCS / "guides").glob("*.md")), DOCS / "ggml.md", DOCS / "mlir.md"]
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NEEDS_SECS = 600
 
@@ -35,7 +37,10 @@ def small_model(folder: Path) -> None:
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
 def test_a_guide_works_as_written(guide: Path, tmp_path: Path) -> None:
+    if guide.stem == "mlir" and not shutil.which("mlir-opt-22"):
+        pytest.skip("no mlir-opt-22: apt-get install mlir-22-tools")
     small_model(tmp_path)
+    (tmp_path / "tests").symlink_to(Path(__file__).parents[1])
     tools = str(Path(sys.executable).parent)
     environment = dict(os.environ, PATH=f"{tools}{os.pathsep}{os.environ['PATH']}")
     blocks = BLOCK.findall(guide.read_text(encoding="utf-8"))

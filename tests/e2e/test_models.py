@@ -21,10 +21,13 @@ from kope_tvm.artifact import Artifact
 from kope_tvm.bench.models_block import Sizes, decode_block
 from kope_tvm.cli import main
 from kope_tvm.compilation import compile_model, verify_model
+from kope_tvm.feedback.rates import Rates
+from kope_tvm.feedback.roof import Roof, kept_roof
 from kope_tvm.machine import load_target
 from kope_tvm.model import extract_tasks, load_model
 from kope_tvm.prepack.split import split
 from kope_tvm.schedules.matmul_x86 import schedule
+from kope_tvm.toolchain import toolchain
 from kope_tvm.transform import pipeline
 
 pytestmark = pytest.mark.e2e
@@ -133,6 +136,19 @@ def test_a_profile_has_shares_and_rates(work_dir: Path, tmp_path: Path) -> None:
     (tuned,) = (one for one in profile if one["kind"] == "decisions")
     assert tuned["gflops"] > 0.1
     assert {one["kind"] for one in profile} == {"decisions", "vm"}
+
+
+def test_a_profile_says_how_near_the_roof_is(
+    work_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At two million operations a second a product is as near as its rate over that."""
+    monkeypatch.setenv("KOPE_HOME", str(tmp_path))
+    slow = Rates({"float32": 2e6}, ((0, 1e12),))
+    kept_roof(Roof(HOST.key, toolchain(), slow, slow, 0.0), HOST, tmp_path)
+    file = kope_tvm.compile(layer(), "host", work_dir).save(tmp_path / "layer.so")
+    found = CliRunner().invoke(main, ["run", str(file), "--profile", "--json"])
+    (tuned,) = (one for one in json.loads(found.stdout)["profile"] if one["kind"] == "decisions")
+    assert tuned["roof_share"] == pytest.approx(tuned["gflops"] * 1e9 / 2e6, rel=0.02)
 
 
 def test_the_runtime_alone_runs_a_file(work_dir: Path, tmp_path: Path) -> None:

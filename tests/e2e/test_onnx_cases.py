@@ -11,7 +11,10 @@ import pytest
 pytest.importorskip("onnx", reason="needs the Python package onnx")
 pytest.importorskip("onnxruntime", reason="needs the Python package onnxruntime")
 
-from onnx_graph import MICROSOFT, Graph
+from onnx_graph import HOST, MICROSOFT, Graph
+
+from kope_tvm.machine import load_target
+from kope_tvm.target import TargetSpec
 
 pytestmark = pytest.mark.e2e
 
@@ -20,12 +23,13 @@ def counted(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
-def test_case_a1_average_pool_of_two_columns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", [HOST, load_target("host")], ids=["plain", "vectors"])
+def test_case_a1_average_pool_of_two_columns(tmp_path: Path, target: TargetSpec) -> None:
     """Element (c, i, j) is 18c + 3i + j, so that a 2x2 window is on average 2 more."""
     graph = Graph(tmp_path)
     x = graph.feed("x", counted(1, 4, 6, 3))
     graph.node("AveragePool", [x], ["y"], kernel_shape=[2, 2])
-    np.testing.assert_array_equal(graph.check()["y"], counted(1, 4, 6, 3)[:, :, :5, :2] + 2)
+    np.testing.assert_array_equal(graph.check(target)["y"], counted(1, 4, 6, 3)[:, :, :5, :2] + 2)
 
 
 @pytest.mark.parametrize("sizes", [(2, 4), (0, 6), (5, 1)])

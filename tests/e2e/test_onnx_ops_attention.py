@@ -114,17 +114,19 @@ class GroupQuery:
     ) -> None:
         """`lengths` are each batch's keys, the new ones included."""
         feed, graph = self.feed, self.graph
-        extra = rest.pop("extra", [])
+        extra, widths = rest.pop("extra", []), (self.heads, self.groups, self.groups)
+        if rest.pop("is_packed", False):
+            parts = [feed(BATCH, rows, sum(widths) * SIZE), "", ""]
+        else:
+            parts = [feed(BATCH, rows, width * SIZE) for width in widths]
         inputs = [
-            feed(BATCH, rows, self.heads * SIZE),
-            feed(BATCH, rows, self.groups * SIZE),
-            feed(BATCH, rows, self.groups * SIZE),
+            *parts,
             feed(BATCH, self.groups, buffer, SIZE) if buffer else "",
             feed(BATCH, self.groups, buffer, SIZE) if buffer else "",
             graph.feed(f"{name}_lengths", np.array(lengths, np.int32) - 1),
             graph.weight(f"{name}_total", np.array(total, np.int32)),
             *(self.tables if rest.get("do_rotary") else ["", ""]),
-            "",
+            rest.pop("places", ""),
             *extra,
         ]
         while not inputs[-1]:
@@ -142,6 +144,26 @@ def test_prompts_equal_onnx_runtime(tmp_path: Path) -> None:
     make.add("neighbours", 5, [5, 5], 5, 0, do_rotary=1, rotary_interleaved=1)
     make.add("capped", 5, [5, 5], 5, 0, softcap=0.6, extra=[make.feed(1, 1, 5, 5)])
     make.add("smooth", 5, [5, 5], 5, 0, smooth_softmax=1)
+    graph.check()
+
+
+def test_packed_inputs_equal_onnx_runtime(tmp_path: Path) -> None:
+    graph = Graph(tmp_path)
+    make = GroupQuery(graph)
+    make.add("prompt", 5, [5, 5], 5, 0, is_packed=True)
+    make.add("turned", 5, [5, 5], 5, 0, is_packed=True, do_rotary=1)
+    make.add("decoding", 1, [7, 4], 7, 6, is_packed=True, do_rotary=1)
+    graph.check()
+
+
+def test_given_places_equal_onnx_runtime(tmp_path: Path) -> None:
+    """Of a prompt's the first one counts, for all rows."""
+    graph = Graph(tmp_path)
+    make = GroupQuery(graph)
+    many = graph.weight("many", np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]], np.int64))
+    make.add("prompt", 5, [5, 5], 5, 0, do_rotary=1, places=many)
+    ones = graph.weight("ones", np.array([[2], [9]], np.int64))
+    make.add("decoding", 1, [7, 4], 7, 6, do_rotary=1, places=ones)
     graph.check()
 
 

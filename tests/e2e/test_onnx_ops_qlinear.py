@@ -60,6 +60,8 @@ def test_matmul_equals_onnx_runtime(tmp_path: Path) -> None:
     ):
         a, b = make.fed(left, dtype), make.constant(right, np.int8, columns)
         graph.node("QLinearMatMul", [*a, *b, *make.scale(0.2, dtype)], [f"y{number}"])
+    a, b = make.fed((4, 8), np.uint8), make.constant((8, 3), np.uint8)
+    graph.node("QLinearMatMul", [*a, *b, *make.scale(0.2, np.uint8)], ["unsigned"])
     graph.check()
 
 
@@ -88,6 +90,7 @@ CONVOLUTIONS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...
     ((1, 3, 7, 6), (4, 3, 3, 2), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
     ((1, 3, 7, 6), (4, 3, 3, 2), {"auto_pad": "SAME_LOWER"}),
     ((1, 3, 9), (4, 3, 3), {"strides": [2]}),
+    ((1, 2, 5, 4, 6), (3, 2, 2, 3, 3), {"pads": [0, 1, 1, 1, 1, 1], "strides": [1, 2, 1]}),
 )
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("onnx", reason="needs the Python package onnx")
 pytest.importorskip("onnxruntime", reason="needs the Python package onnxruntime")
 
 import onnx
-from onnx_graph import Graph
+from onnx_graph import MICROSOFT, Graph
 
 pytestmark = pytest.mark.e2e
 
@@ -54,6 +54,8 @@ def test_axes_equal_onnx_runtime(tmp_path: Path, dtype: type) -> None:
         graph.node("DequantizeLinear", [data, scale, points], [f"d{axis}"], **place)
         graph.node("DequantizeLinear", [data, scale], [f"e{axis}"], **place)
         graph.node("QuantizeLinear", [floats, scale, points], [f"q{axis}"], **place)
+    graph.node("DequantizeLinear", [data, "s1", "p1"], ["md"], MICROSOFT, axis=1)
+    graph.node("QuantizeLinear", [floats, "sNone", "pNone"], ["mq"], MICROSOFT)
     graph.check()
 
 

@@ -27,6 +27,7 @@ _SCHEDULED = """\
 
 Each was applied and run: {checked}."""
 _UNTUNED = "Nothing of it is tuned: there is no script."
+_UNSAID = "There is no script of its schedules: {reason}"
 
 
 class Mlir:
@@ -47,7 +48,7 @@ class Mlir:
         stale.unlink(missing_ok=True)
         if script is not None:
             texts[stale.name] = script.text
-        texts["README.md"] = self._readme(script)
+        texts["README.md"] = self._readme(script, failed)
         for name, text in texts.items():
             (out_dir / name).write_text(text, encoding="utf-8")
         return tuple(sorted(out_dir / name for name in texts))
@@ -98,9 +99,10 @@ class Mlir:
         head = "\n".join(f"// {line}" for line in lines)
         return "\n\n".join([head, *(each.text.rstrip() for each in said.functions.values())]) + "\n"
 
-    def _readme(self, script: TransformScript | None) -> str:
+    def _readme(self, script: TransformScript | None, failed: Sequence[str]) -> str:
         if script is None:
-            return _USE.format(name=self._name, schedules=_UNTUNED)
+            why = _UNSAID.format(reason="; ".join(failed)) if failed else _UNTUNED
+            return _USE.format(name=self._name, schedules=why)
         functions = ", ".join(script.functions)
         told = _SCHEDULED.format(name=self._name, functions=functions, checked=script.checked)
         return _USE.format(name=self._name, schedules=told)

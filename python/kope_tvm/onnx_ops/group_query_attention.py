@@ -73,14 +73,25 @@ class _Cache:
         args = [new, lengths] if past is None else [new, lengths, past]
         return bb.emit_te(kernel, *args, primfunc_name_hint="cache_update")
 
-    def positions(self, bb: relax.BlockBuilder, lengths: relax.Expr) -> relax.Expr:
-        """The place of each new row in its sequence, [batch, rows]."""
+    def places(
+        self, bb: relax.BlockBuilder, lengths: relax.Expr, given: relax.Expr | None
+    ) -> relax.Expr:
+        """The place of each new row in its sequence, [batch, rows].
 
-        def kernel(counts: te.Tensor) -> te.Tensor:
-            shape = (counts.shape[0], self.rows)
-            return te.compute(shape, lambda b, row: self.start(counts, b) + row, name="positions")
+        Of those given for a first prompt the operator has the first one count for all rows.
+        """
+        is_prompt = self.rows == self.total
+        if given is not None and not is_prompt:
+            return given
 
-        return bb.emit_te(kernel, lengths, primfunc_name_hint="positions")
+        def kernel(counts: te.Tensor, *first: te.Tensor) -> te.Tensor:
+            def place(b: te.IterVar, row: te.IterVar) -> tirx.Expr:
+                return (first[0][0, 0] if first else self.start(counts, b)) + row
+
+            return te.compute((counts.shape[0], self.rows), place, name="positions")
+
+        args = [lengths] if given is None else [lengths, given]
+        return bb.emit_te(kernel, *args, primfunc_name_hint="positions")
 
     def bias(self, bb: relax.BlockBuilder, lengths: relax.Expr, window: int) -> relax.Expr:
         """Hide keys after a row's own, and those `window` or more before it."""
@@ -133,7 +144,7 @@ class GroupQueryAttention(Converter):
         if attr.get("do_rotary", 0):
             rotation = Rotation(bool(attr.get("rotary_interleaved", 0)), 2)
             tables = (inputs[_COS], inputs[_SIN])
-            places = inputs[_POSITIONS] or cache.positions(bb, lengths)
+            places = cache.places(bb, lengths, inputs[_POSITIONS])
             query, key = (rotate(bb, rotation, each, tables, places) for each in (query, key))
         key = cache.updated(bb, inputs[_PAST_KEY], key, lengths)
         value = cache.updated(bb, inputs[_PAST_VALUE], value, lengths)
