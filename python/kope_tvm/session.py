@@ -126,7 +126,7 @@ class Session:
         return self._means.dialogue.spent if self._means.dialogue else Spent()
 
     def _profile(self) -> None:
-        """Every untuned function's time, by which the first trials are shared."""
+        """Every untuned function's time, and the roof: by both, a model's trials are shared."""
         if len(self._tunings) < 2:
             return
         began = time.perf_counter()
@@ -135,6 +135,7 @@ class Session:
         self._spend(time.perf_counter() - began)
         for index in range(len(self._tunings)):
             self._ensure_baseline(index)
+        self._ensure_roof()
 
     def _round_size(self, allocation: Allocation, index: int, trials: Trials, left: int) -> int:
         left -= self._means.rewind if left > self._means.rewind else 0
@@ -185,9 +186,9 @@ class Session:
         return least_secs(tuning.roof_secs, tuning.task.features.op_class)
 
     def _ensure_baseline(self, index: int) -> None:
-        """The untuned function's time and, where a model is to hear of it, the roof above it.
+        """The untuned function's time and, where an LLM is to hear of it, the roof above it.
 
-        Without a model the roof can wait for the finals: a machine's first trial comes sooner.
+        Without one a single function's roof can wait for the finals: the first trial comes sooner.
         """
         tuning = self._tunings[index]
         if not tuning.baseline_secs:

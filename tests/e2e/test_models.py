@@ -16,16 +16,21 @@ from click.testing import CliRunner
 from tvm import IRModule, relax
 from tvm.s_tir import meta_schedule as ms
 
+pytest.importorskip("onnx", reason="needs the Python package onnx")
+
+from onnx_graph import Graph
+
 import kope_tvm
 from kope_tvm.artifact import Artifact
 from kope_tvm.bench.models_block import Sizes, decode_block
 from kope_tvm.cli import main
 from kope_tvm.compilation import compile_model, verify_model
 from kope_tvm.feedback.rates import Rates
-from kope_tvm.feedback.roof import Roof, kept_roof
+from kope_tvm.feedback.roof import Roof, kept_roof, known_roof
 from kope_tvm.machine import load_target
 from kope_tvm.model import extract_tasks, load_model
 from kope_tvm.prepack.split import split
+from kope_tvm.progress import SilentProgress
 from kope_tvm.schedules.matmul_x86 import schedule
 from kope_tvm.toolchain import toolchain
 from kope_tvm.transform import pipeline
@@ -149,6 +154,35 @@ def test_a_profile_says_how_near_the_roof_is(
     found = CliRunner().invoke(main, ["run", str(file), "--profile", "--json"])
     (tuned,) = (one for one in json.loads(found.stdout)["profile"] if one["kind"] == "decisions")
     assert tuned["roof_share"] == pytest.approx(tuned["gflops"] * 1e9 / 2e6, rel=0.02)
+
+
+class _Roofs(SilentProgress):
+    """Whether the machine's roof is known, by trial."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.known: list[bool] = []
+
+    def trial(self, *_: object) -> None:
+        self.known.append(known_roof(HOST, self.home) is not None)
+
+
+@pytest.mark.parametrize(("num_layers", "is_known"), [(1, False), (2, True)])
+def test_trials_of_several_functions_are_shared_by_their_room_to_the_roof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_layers: int, is_known: bool
+) -> None:
+    """Of one function there is nothing to share, and its first trial does not wait."""
+    monkeypatch.setenv("KOPE_HOME", str(tmp_path))
+    graph = Graph(tmp_path)
+    x = graph.feed("x", np.ones((16, 32), np.float32))
+    for number in range(num_layers):
+        weight = graph.weight(f"w{number}", np.ones((32, 16 + number), np.float32))
+        graph.node("MatMul", [x, weight], [f"y{number}"])
+    roofs = _Roofs(tmp_path)
+    kope_tvm.tune(
+        graph.save(), HOST, tmp_path / "work", 4, proposer="experience", seed=1, progress=roofs
+    )
+    assert set(roofs.known) == {is_known}
 
 
 def test_the_runtime_alone_runs_a_file(work_dir: Path, tmp_path: Path) -> None:
