@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from click.testing import CliRunner
 from tvm import IRModule, relax
 from tvm.s_tir import meta_schedule as ms
@@ -154,6 +155,31 @@ def test_a_profile_says_how_near_the_roof_is(
     found = CliRunner().invoke(main, ["run", str(file), "--profile", "--json"])
     (tuned,) = (one for one in json.loads(found.stdout)["profile"] if one["kind"] == "decisions")
     assert tuned["roof_share"] == pytest.approx(tuned["gflops"] * 1e9 / 2e6, rel=0.02)
+
+
+def test_a_call_of_a_library_is_kept(tmp_path: Path) -> None:
+    """Here a function that this process registers: twice the product is what comes out."""
+
+    def doubled(given: tvm.runtime.Tensor, out: tvm.runtime.Tensor) -> None:
+        out.copyfrom(given.numpy() * 2)
+
+    tvm_ffi.register_global_func("kope_test.doubled", doubled, override=True)
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((ROWS, DEPTH), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            product = builder.emit(relax.op.matmul(x, relax.const(WEIGHT)))
+            of_library = relax.call_dps_packed(
+                "kope_test.doubled", [product], relax.TensorType((ROWS, COLUMNS), "float32")
+            )
+            out = builder.emit_output(of_library)
+        builder.emit_func_output(out)
+    model = load_model(builder.get())
+    kope_tvm.tune(model, HOST, tmp_path, 4, proposer="experience", seed=1)
+    artifact = kope_tvm.compile(builder.get(), "host", tmp_path)
+    (found,) = artifact.run({"x": X})
+    np.testing.assert_allclose(found, 2 * (X @ WEIGHT), rtol=1e-4, atol=1e-4)
+    assert "kope_test.doubled" in {one.name for one in artifact.profile({"x": X})}
 
 
 class _Roofs(SilentProgress):
