@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -46,6 +47,19 @@ def test_exported_script_runs_in_mlir_opt(tuned: Path, data_dir: Path, tmp_path:
     assert "scf.forall" in done.stdout or "scf.for" in done.stdout
     assert "vector.transfer_write" in done.stdout
     assert "linalg.matmul" not in done.stdout
+
+
+@pytest.mark.slow
+def test_the_exported_readme_works_as_written(tuned: Path, data_dir: Path, tmp_path: Path) -> None:
+    if shutil.which("mlir-opt-22") is None:
+        pytest.skip("no mlir-opt-22: apt-get install mlir-22-tools")
+    kope("export", "mlir", data_dir / "matmul.mlir", "--target", "host",
+         "--work-dir", tuned, "-o", tmp_path)  # fmt: skip
+    (snippet,) = re.findall(r"```sh\n(.*?)```", (tmp_path / "README.md").read_text(), re.DOTALL)
+    done = subprocess.run(
+        ["sh", "-e", "-c", snippet], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "func.func @matmul" in done.stdout
 
 
 @pytest.mark.slow

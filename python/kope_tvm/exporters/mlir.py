@@ -21,9 +21,11 @@ _USE = """\
 _SCHEDULED = """\
 `{name}_script.mlir` has the schedules of {functions} for MLIR's transform interpreter:
 
-    mlir-opt-22 {name}.mlir \\
-      --transform-preload-library=transform-library-paths={name}_script.mlir \\
-      --transform-interpreter
+```sh
+mlir-opt-22 {name}.mlir \\
+  --transform-preload-library=transform-library-paths={name}_script.mlir \\
+  --transform-interpreter
+```
 
 Each was applied and run: {checked}."""
 _UNTUNED = "Nothing of it is tuned: there is no script."
