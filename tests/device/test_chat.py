@@ -67,9 +67,9 @@ def endpoint(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[Misbehavin
         yield server
 
 
-def tuned(folder: Path, trials: int = 16, **options: Any) -> TuneReport:
+def tuned(folder: Path, trials: int = 16, spec: str = SPEC, **options: Any) -> TuneReport:
     given = {"proposer": "chat", "memory": str(folder / "memory.sqlite"), "seed": 1, **options}
-    return tune(SPEC, "host", folder / "work", trials, **given)
+    return tune(spec, "host", folder / "work", trials, **given)
 
 
 def journal(folder: Path) -> list[Experience]:
@@ -107,8 +107,16 @@ def test_plans_are_measured_mended_and_put_on_record(
     stages = {o.stage for one in exchanges(tmp_path) for o in one.outcomes}
     assert {"reply", "parsed"} < stages <= {"reply", "parsed", "legal", "correct", "faster"}
     assert report.spent.calls == len(endpoint.bodies)
-    assert any(one.request.dropped for one in exchanges(tmp_path))
     assert "sk-secret" not in (tmp_path / "work" / EXCHANGES).read_text()
+
+
+def test_what_a_prompt_had_no_room_for_is_on_record(
+    endpoint: MisbehavingServer, tmp_path: Path
+) -> None:
+    """A norm's program and what was tried of it are longer than a product's."""
+    endpoint.behave(reply(GOOD))
+    tuned(tmp_path, trials=24, spec="op:layernorm:m=16,n=64")
+    assert any(one.request.dropped for one in exchanges(tmp_path))
 
 
 def test_a_stored_run_says_the_same_again(endpoint: MisbehavingServer, tmp_path: Path) -> None:
