@@ -105,6 +105,7 @@ def test_one_target_in_detail() -> None:
         (("run", "no.so"), "no.so: no such file; `kope compile"),
         (("run",), "OUT.so"),
         (("bench", "--json", "no/such/file.json"), "no folder 'no/such'"),
+        (("bench", "--suite", "op:matmull:m=8"), "unknown operator 'matmull'"),
         (
             ("compile", "m", "--target", "host", "--work-dir", "no", "-o", "x.so"),
             "--work-dir no: no such folder",

@@ -25,6 +25,7 @@ from kope_tvm.config import load_endpoint
 from kope_tvm.errors import KopeError, UsageError
 from kope_tvm.machine import load_target
 from kope_tvm.memory.location import default_path
+from kope_tvm.operators import parse_operator
 
 _MODELS = ("chat", "replay")
 
@@ -49,6 +50,8 @@ def run_suite(specs: Sequence[str], wanted: Wanted, against: Sequence[str]) -> B
         ablations.chosen(wanted.without, _proposer(wanted)),
     )
     _check_model(rules, chosen)
+    for spec in chosen:
+        parse_operator(spec)  # A wrong one ends the call before anything is made or tuned.
     configuration = _configuration(wanted, rules)
     with tempfile.TemporaryDirectory(prefix="kope-bench-") as temporary:
         state = State(_folder(wanted) or Path(temporary), configuration)
