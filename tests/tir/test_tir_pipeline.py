@@ -139,20 +139,20 @@ def test_codes_own_memory_is_a_matter_of_llvm() -> None:
     np.testing.assert_array_equal(out.numpy(), x[::-1])
 
 
+def _is_marked(script: str) -> bool:
+    func = tvm.script.from_source(script).with_attr("target", Target({"kind": "llvm"}))
+    made = tvm.transform.Sequential([StackBuffers()])(IRModule({"main": func}))
+    return "disable_lower_builtin" in made.script()
+
+
 @pytest.mark.parametrize(("device_type", "is_marked"), [(1, True), (2, False)])
 def test_a_device_has_its_own_memory(device_type: int, is_marked: bool) -> None:
-    func = tvm.script.from_source(_HOST.format(device_type=device_type))
-    func = func.with_attr("target", Target({"kind": "llvm"}))
-    made = tvm.transform.Sequential([StackBuffers()])(IRModule({"main": func}))
-    assert ("disable_lower_builtin" in made.script()) == is_marked
+    assert _is_marked(_HOST.format(device_type=device_type)) == is_marked
 
 
 @pytest.mark.parametrize(("num", "is_marked"), [(8 << 10, True), ((8 << 10) + 1, False)])
 def test_half_a_byte_takes_a_whole_one(num: int, is_marked: bool) -> None:
-    func = tvm.script.from_source(_HALVES.format(num=num))
-    func = func.with_attr("target", Target({"kind": "llvm"}))
-    made = tvm.transform.Sequential([StackBuffers()])(IRModule({"main": func}))
-    assert ("disable_lower_builtin" in made.script()) == is_marked
+    assert _is_marked(_HALVES.format(num=num)) == is_marked
 
 
 @pytest.mark.parametrize("num_floats", [7, _FLOATS_OF_8_KIB, _FLOATS_OF_8_KIB + 1])

@@ -41,9 +41,14 @@ class _Cache:
     def present(self) -> int:
         return max(self.buffer, self.total)
 
+    @property
+    def is_prompt(self) -> bool:
+        """Whether nothing came before the new rows."""
+        return self.rows == self.total
+
     def start(self, lengths: te.Tensor, batch: Any) -> tirx.Expr:
         """The number of keys that `batch` has before the new ones."""
-        if self.rows == self.total:
+        if self.is_prompt:
             return tirx.IntImm("int64", 0)
         return lengths[batch].astype("int64") + 1 - self.rows
 
@@ -80,8 +85,7 @@ class _Cache:
 
         Of those given for a first prompt the operator has the first one count for all rows.
         """
-        is_prompt = self.rows == self.total
-        if given is not None and not is_prompt:
+        if given is not None and not self.is_prompt:
             return given
 
         def kernel(counts: te.Tensor, *first: te.Tensor) -> te.Tensor:
